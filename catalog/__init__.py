@@ -1,0 +1,1 @@
+"""Structures: the contract, the plain-torch reference and the inputs of each model region."""

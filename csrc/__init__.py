@@ -1,0 +1,1 @@
+"""Kernel sources, one kernel-builder project per folder."""

@@ -1,0 +1,1 @@
+"""Hosts: the real models that contain the structures, and how each is built and fed."""

@@ -1,0 +1,1 @@
+"""Statements, signatures, policy and verification of certificates, without torch."""

@@ -1,0 +1,1 @@
+"""Facts that a device must show, one YAML file per device."""

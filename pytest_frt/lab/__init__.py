@@ -1,0 +1,1 @@
+"""The processes that run untrusted code, and the evidence they leave."""

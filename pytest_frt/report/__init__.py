@@ -1,0 +1,1 @@
+"""Presentation of outcomes: terminal table, JSON and HTML."""

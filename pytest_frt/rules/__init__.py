@@ -1,0 +1,1 @@
+"""Floors, bands, statistics and the folding of verdicts, pure and without torch."""

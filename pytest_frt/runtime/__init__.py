@@ -1,0 +1,1 @@
+"""Attach exactly the certified seats to a model, and detach them again."""

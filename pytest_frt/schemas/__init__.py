@@ -1,0 +1,1 @@
+"""JSON schemas of every file format the package reads."""

@@ -1,0 +1,1 @@
+"""Precision profiles, one SCHEME per module."""

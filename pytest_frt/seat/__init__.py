@@ -1,0 +1,1 @@
+"""Seats: discovery, calibration, binding, swapping, guarding and counting."""

@@ -1,0 +1,1 @@
+"""Specifications read from YAML, checked against their schemas, with digests."""

@@ -1,0 +1,1 @@
+"""The packaged test suite that certifies cells."""
