@@ -1,0 +1,283 @@
+"""Evidence: what workers measured, as files the judge reads. Never a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_frt.contracts.host import HostFacts
+from pytest_frt.contracts.record import CalibrationFacts, FileDigest, KernelFacts
+from pytest_frt.contracts.seat import NotReplaced, SeatFacts
+from pytest_frt.contracts.verdict import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class NullControl:
+    """The untouched host against its checkpoint and against itself.
+
+    Attributes:
+        tensors: Loaded tensors compared with the checkpoint (0 for synthetic hosts).
+        differing: Names whose bytes differ from the file.
+        missing: Host tensors with no counterpart in the file (recomputed buffers excluded).
+        repeat_differing: Phases whose second run was not bit-identical.
+        rng_used: Phases in which the global RNG state moved (in-graph RNG: a missing window).
+    """
+
+    tensors: int
+    differing: tuple[str, ...]
+    missing: tuple[str, ...]
+    repeat_differing: tuple[str, ...]
+    rng_used: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """How the host called one seat in one phase: ``rows`` are the distinct row counts seen, ``calls`` those inside ``band`` and out.
+
+    Attributes:
+        seat: Seat id.
+        phase: Row regime.
+        calls: Total calls during the held-out score pass.
+        by_rows: Row count to number of calls.
+        dtype: Input dtype.
+    """
+
+    seat: str
+    phase: str
+    calls: int
+    by_rows: dict[str, int]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessEvidence:
+    """``witness.json``. Beside it: ``seats.json``, ``seam_inputs.safetensors`` (key ``<phase>/<seat id>``, value ``[rows, K]``),
+    ``scores.<phase>.safetensors`` (key ``<sample index>``, value ``[P, V]``).
+
+    Attributes:
+        host: Identity facts.
+        null: Null control.
+        seats: Every seat found.
+        not_replaced: Linears and norms in no seat.
+        calls: Run-time facts per seat and phase.
+        weights: Seat id to digest of its slot tensors in memory.
+        heldout_digest: sha256 over the held-out samples.
+        calibration_digest: sha256 over the calibration samples.
+        parameters: Count of host parameters.
+        seconds: Wall time.
+    """
+
+    host: HostFacts
+    null: NullControl
+    seats: tuple[SeatFacts, ...]
+    not_replaced: tuple[NotReplaced, ...]
+    calls: tuple[CallFacts, ...]
+    weights: dict[str, str]
+    heldout_digest: str
+    calibration_digest: str
+    parameters: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """Counts of one seat: ``served`` by the impl, ``band`` rows outside the band run on the host, ``fallbacks`` unexplained.
+
+    Attributes:
+        seat: Seat id.
+        served: Calls the impl answered.
+        band: Calls with rows outside the admitted band, run on the host.
+        fallbacks: Calls run on the host for any other reason.
+        reasons: Reason to count, for the fallbacks.
+        restored: True when 32 consecutive misses gave the seat back to the host.
+    """
+
+    seat: str
+    served: int
+    band: int
+    fallbacks: int
+    reasons: dict[str, int]
+    restored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One lifecycle check: what was tried, whether the declared outcome held, and what was seen."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateEvidence:
+    """``candidate.json``. Beside it: ``seam.safetensors`` (key ``real/<seat id>`` and ``case/<case>/<seat id>``; several outputs append ``#0``, ``#1``),
+    ``scores.safetensors`` (key ``<sample index>``), ``scales.safetensors`` when calibrated.
+
+    Attributes:
+        bound: Seat ids attached.
+        refused: Refusals at bind, calibrate or discover, one per seat.
+        kernel: Kernel facts per unit id.
+        closure: First-party import closure of each impl plus RECORD digests of third-party distributions it imported.
+        calibration: None when no scheme needs static scales.
+        ledger: After the held-out score pass.
+        mutated: Seat ids (``seat|case``) whose inputs changed during a call.
+        poison_differing: Seat ids whose outputs differed between two poison fills.
+        aliased: Seat ids that returned a buffer they later wrote again.
+        shapes_wrong: Seat ids with wrong shape or dtype, with both.
+        lifecycle: Contract checks.
+        seconds: Wall time.
+    """
+
+    bound: tuple[str, ...]
+    refused: tuple[Refusal, ...]
+    kernel: dict[str, KernelFacts]
+    closure: tuple[FileDigest, ...]
+    calibration: CalibrationFacts | None
+    ledger: tuple[LedgerEntry, ...]
+    mutated: tuple[str, ...]
+    poison_differing: tuple[str, ...]
+    aliased: tuple[str, ...]
+    shapes_wrong: tuple[str, ...]
+    lifecycle: tuple[Check, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeamMetrics:
+    """One seat on one input set, candidate against both oracles (all computed in float64).
+
+    Attributes:
+        seat: Seat id.
+        case: ``real`` or the case's name.
+        output: Index of the output tensor.
+        rows: Rows compared.
+        finite: False when any NaN or Inf is in the candidate output where the reference is finite.
+        candidate_error: Relative L2 of candidate against the float64 reference.
+        scheme_error: Relative L2 of the fake-quantised reference against the float64 reference.
+        slope: Least-squares slope of candidate on the fake-quantised reference.
+        rel_l2: Relative L2 against the fake-quantised reference.
+        row_rel_l2: Worst row's relative L2 (rows below 1e-3 of the mean row norm use the mean as denominator).
+        max_abs: Largest absolute difference over the reference RMS.
+        outliers: Share of elements over the scheme's ``max_abs`` limit.
+        cosine: Cosine against the float64 reference.
+    """
+
+    seat: str
+    case: str
+    output: int
+    rows: int
+    finite: bool
+    candidate_error: float
+    scheme_error: float
+    slope: float
+    rel_l2: float
+    row_rel_l2: float
+    max_abs: float
+    outliers: float
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostMetrics:
+    """One held-out sample, candidate host against untouched host.
+
+    Attributes:
+        sample: Index.
+        finite: No NaN or Inf.
+        cosine: Cosine of the flattened output in float64.
+        top1: Share of scored positions with equal argmax (distributions; 1.0 for values).
+        last_cosine: Cosine at the last scored position.
+        kl: Largest per-position KL(host || candidate) in nats (distributions; 0 for values).
+        max_abs: Largest absolute difference.
+    """
+
+    sample: int
+    finite: bool
+    cosine: float
+    top1: float
+    last_cosine: float
+    kl: float
+    max_abs: float
+
+
+@dataclass(frozen=True, slots=True)
+class ParityEvidence:
+    """Seam metrics per seat and case, and host metrics per held-out sample.
+
+    Attributes:
+        seam: Over all seats, cases and outputs.
+        host: Per held-out sample.
+        zeroed: Host metrics with every seat of the record returning zeros: the control that must collapse.
+    """
+
+    seam: tuple[SeamMetrics, ...]
+    host: tuple[HostMetrics, ...]
+    zeroed: tuple[HostMetrics, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSample:
+    """One timed region of one arm.
+
+    Attributes:
+        arm: ``base`` or an arm name.
+        state: Which prepared input.
+        worker_s: Seconds by the worker's clock around the work.
+        judge_s: Seconds by the judge's clock around the command.
+        canary_s: Seconds of the canary timed next to it.
+    """
+
+    arm: str
+    state: int
+    worker_s: float
+    judge_s: float
+    canary_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPair:
+    """Two samples taken back to back; ``base_first`` says in which order."""
+
+    base: TimedSample
+    candidate: TimedSample
+    base_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTiming:
+    """One fresh process: blocks of two pairs (AB BA or BA AB) for one arm, its null pairs, and the machine's state.
+
+    Attributes:
+        process: Index.
+        blocks: Units, each of two pairs.
+        null: Base-against-base pairs through a full detach/attach cycle (``candidate`` is the second base).
+        output_mismatch: Worst cosine between kept timed outputs and the witness's, 1.0 when none was kept.
+        steal_s: Stolen CPU seconds during the timed region (CPU), 0 where unknown.
+        pressure: Share of time stalled on CPU by /proc/pressure, 0 where unknown.
+        wall_s: Seconds of the timed region.
+    """
+
+    process: int
+    blocks: tuple[tuple[TimedPair, TimedPair], ...]
+    null: tuple[TimedPair, ...]
+    output_mismatch: float
+    steal_s: float
+    pressure: float
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimingEvidence:
+    """All processes of one record, and the witness processes that ran the base with no impl loaded.
+
+    Attributes:
+        processes: Per fresh process.
+        witness_base_s: Base medians of witness processes, seconds.
+        attempt: Which consecutive attempt this is, from 1.
+        quick: True for the provisional form.
+    """
+
+    processes: tuple[ProcessTiming, ...]
+    witness_base_s: tuple[float, ...]
+    attempt: int
+    quick: bool

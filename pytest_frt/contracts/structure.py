@@ -1,0 +1,111 @@
+"""Structures as data: boundary, slots, variants, limits. Read from structure.yaml, never from code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A boundary tensor: symbolic shape such as ``("M", "D")``; optional ones may be absent."""
+
+    name: str
+    shape: tuple[str, ...]
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSpec:
+    """A weight slot of the structure.
+
+    Attributes:
+        name: Keyword of the reference, e.g. ``w_gate``.
+        shape: Symbolic shape in the reference's layout.
+        role: ``matmul``, ``norm`` or ``bias``; schemes quantise ``matmul`` only.
+        out_axis: Axis of the output channels (matmul only).
+        optional: True when a host may lack it.
+    """
+
+    name: str
+    shape: tuple[str, ...]
+    role: str
+    out_axis: int = -1
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeamRule:
+    """How a seat of this structure is recognised on a host (slots and shapes, never class names).
+
+    Attributes:
+        name: Id of the rule inside its structure.
+        kind: ``module`` or ``pair``.
+        places: Child paths relative to the parent module; ``("",)`` is the module itself. For a pair the first is the producer.
+        slots: Slot name to ``child.tensor`` relative to the parent module.
+        transpose: Slots stored ``[out, in]`` by the host.
+        absent: Tensors that must not exist (e.g. ``gate_proj.bias``): their presence is a refusal.
+        activation: Child attribute that holds the activation, identified by differential test; empty when none.
+        variant: Variant values that this rule fixes.
+        points: Point name to the child whose input is the point; ``""`` is the module itself.
+        constants: Scalar name to ``child.attribute`` (or ``=number``).
+        join: ``fanout`` (each place returns its own output) or ``chain`` (the producer returns the result, the consumer hands it on). Pairs only.
+        min_elements: Smallest count of matmul weight elements worth a seat.
+    """
+
+    name: str
+    kind: str
+    places: tuple[str, ...]
+    slots: dict[str, str]
+    transpose: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    activation: str = ""
+    variant: dict[str, str] | None = None
+    points: dict[str, str] | None = None
+    constants: dict[str, str] | None = None
+    join: str = ""
+    min_elements: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A threshold with its direction and reason; ``op`` is ``>=`` or ``<=``."""
+
+    metric: str
+    op: str
+    value: float
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """One catalog entry.
+
+    Attributes:
+        name: Catalog name.
+        version: Integer; a change of meaning raises it.
+        summary: One sentence for people.
+        inputs: Boundary tensors in call order.
+        outputs: Boundary tensors returned.
+        slots: Weight slots.
+        variants: Axis name to allowed values, the first being the default.
+        points: Names the reference passes to its ``tap``.
+        seams: Recognition rules.
+        limits: Structure-level parity limits; schemes add theirs.
+        digest: sha256 of the yaml bytes.
+        reference_digest: sha256 of reference.py.
+        folder: Absolute path of the entry.
+    """
+
+    name: str
+    version: int
+    summary: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    slots: tuple[SlotSpec, ...]
+    variants: dict[str, tuple[str, ...]]
+    points: tuple[str, ...]
+    seams: tuple[SeamRule, ...]
+    limits: tuple[Limit, ...]
+    digest: str
+    reference_digest: str
+    folder: str
