@@ -49,6 +49,29 @@ class CallFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class HostMetrics:
+    """One held-out sample, candidate host against untouched host.
+
+    Attributes:
+        sample: Index.
+        finite: No NaN or Inf.
+        cosine: Cosine of the flattened output in float64.
+        top1: Share of scored positions with equal argmax (distributions; 1.0 for values).
+        last_cosine: Cosine at the last scored position.
+        kl: Largest per-position KL(host || candidate) in nats (distributions; 0 for values).
+        max_abs: Largest absolute difference.
+    """
+
+    sample: int
+    finite: bool
+    cosine: float
+    top1: float
+    last_cosine: float
+    kl: float
+    max_abs: float
+
+
+@dataclass(frozen=True, slots=True)
 class WitnessEvidence:
     """``witness.json``. Beside it: ``seats.json``, ``seam_inputs.safetensors`` (key ``<phase>/<seat id>``, value ``[rows, K]``),
     ``scores.<phase>.safetensors`` (key ``<sample index>``, value ``[P, V]``).
@@ -63,6 +86,7 @@ class WitnessEvidence:
         heldout_digest: sha256 over the held-out samples.
         calibration_digest: sha256 over the calibration samples.
         parameters: Count of host parameters.
+        zeroed: ``<phase>/<structure>`` to host metrics with every seat of that structure returning zeros: the control that must collapse.
         seconds: Wall time.
     """
 
@@ -75,6 +99,7 @@ class WitnessEvidence:
     heldout_digest: str
     calibration_digest: str
     parameters: int
+    zeroed: dict[str, tuple[HostMetrics, ...]]
     seconds: float
 
 
@@ -175,29 +200,6 @@ class SeamMetrics:
     max_abs: float
     outliers: float
     cosine: float
-
-
-@dataclass(frozen=True, slots=True)
-class HostMetrics:
-    """One held-out sample, candidate host against untouched host.
-
-    Attributes:
-        sample: Index.
-        finite: No NaN or Inf.
-        cosine: Cosine of the flattened output in float64.
-        top1: Share of scored positions with equal argmax (distributions; 1.0 for values).
-        last_cosine: Cosine at the last scored position.
-        kl: Largest per-position KL(host || candidate) in nats (distributions; 0 for values).
-        max_abs: Largest absolute difference.
-    """
-
-    sample: int
-    finite: bool
-    cosine: float
-    top1: float
-    last_cosine: float
-    kl: float
-    max_abs: float
 
 
 @dataclass(frozen=True, slots=True)

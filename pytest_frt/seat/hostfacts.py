@@ -1,0 +1,90 @@
+"""Identity of a live host: the same function serves the witness and the deployer's process."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import inspect
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_frt.contracts.host import HostFacts
+from pytest_frt.errors import SwapRefused
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from pytest_frt.contracts.seat import SeatFacts
+
+Scalar = str | int | float | bool | None
+
+
+def projection_digest(projection: Mapping[str, Scalar]) -> str:
+    """Return the sha256 of a host's configuration projection; floats enter by ``repr`` so that no JSON float is signed."""
+    plain = {key: repr(value) if isinstance(value, float) else value for key, value in projection.items()}
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def library_of(model: nn.Module) -> dict[str, str]:
+    """Return distribution and version of the package that defines the model's class; empty for local classes."""
+    top = type(model).__module__.partition(".")[0]
+    names = importlib.metadata.packages_distributions().get(top, [])
+    return {name: importlib.metadata.version(name) for name in sorted(set(names))}
+
+
+def source_digest(module: nn.Module) -> str:
+    """Return the sha256 of the source file of a module's class.
+
+    Raises:
+        SwapRefused: the class has no readable source file.
+    """
+    path = inspect.getsourcefile(type(module))
+    if path is None or not Path(path).is_file():
+        raise SwapRefused(
+            f"class {type(module).__qualname__} has no source file to bind a certificate to",
+            hint="define the class in a module file",
+        )
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def host_facts(
+    model: nn.Module,
+    *,
+    name: str,
+    projection: Mapping[str, Scalar],
+    seats: Iterable[SeatFacts],
+    weights: str,
+    checkpoint: str,
+) -> HostFacts:
+    """Collect a host's identity.
+
+    Args:
+        model: The unattached host.
+        name: Host name.
+        projection: What the host entry declares relevant of its configuration.
+        seats: Seats whose module classes are bound by source digest.
+        weights: ``trained`` or ``random``.
+        checkpoint: Origin of the weights.
+
+    Returns:
+        The facts; ``module_source`` has one entry per class that a seat replaces.
+    """
+    sources: dict[str, str] = {}
+    for seat in seats:
+        for place in seat.seat.places:
+            module = model.get_submodule(place)
+            label = f"{type(module).__module__}.{type(module).__qualname__}"
+            if label not in sources:
+                sources[label] = source_digest(module)
+    return HostFacts(
+        name=name,
+        host_class=f"{type(model).__module__}.{type(model).__qualname__}",
+        library=library_of(model),
+        config_digest=projection_digest(projection),
+        module_source=dict(sorted(sources.items())),
+        weights=weights,
+        checkpoint=checkpoint,
+    )
