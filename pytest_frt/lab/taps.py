@@ -1,0 +1,121 @@
+"""Hooks that watch seats of an untouched host: counts, rows, dtypes and a draw of real input rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torch import nn
+
+    from pytest_frt.contracts.seat import SeatFacts
+
+SEAM_ELEMENTS = 8_388_608
+"""Most output elements kept per seat (32 MiB of float32): a vocabulary head keeps fewer rows than an FFN."""
+
+
+def first_tensor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+    """Return the first tensor of a call, positional before keyword."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor):
+            return value
+    return None
+
+
+def rows_of(x: Tensor) -> int:
+    """Return the row count: the product of the leading axes."""
+    return x.numel() // x.shape[-1] if x.shape[-1] else 0
+
+
+@dataclass
+class SeatTap:
+    """What one seat was called with.
+
+    Attributes:
+        by_rows: Row count to calls.
+        dtype: dtype name of the last call.
+        inside: Rows drawn from calls whose row count lies in the phase's regime.
+        outside: Rows drawn from the other calls.
+    """
+
+    by_rows: Counter[int] = field(default_factory=Counter)
+    dtype: str = ""
+    inside: list[Tensor] = field(default_factory=list)
+    outside: list[Tensor] = field(default_factory=list)
+
+    def rows(self, limit: int, generator: torch.Generator) -> Tensor | None:
+        """Draw at most ``limit`` rows ``[R, K]`` of what was seen, from the regime's calls when there were any."""
+        seen = self.inside or self.outside
+        if not seen:
+            return None
+        pool = torch.cat(seen)
+        order = torch.randperm(pool.shape[0], generator=generator)[:limit]
+        return pool[order.sort().values].contiguous()
+
+
+def row_limit(seat: SeatFacts, seam_rows: int) -> int:
+    """Return how many rows to keep for a seat so that its outputs stay under ``SEAM_ELEMENTS``."""
+    return max(1, min(seam_rows, SEAM_ELEMENTS // max(seat.dims.values())))
+
+
+@contextmanager
+def tapping(
+    model: nn.Module, seats: Iterable[SeatFacts], regime: tuple[int, int], per_call: int, generator: torch.Generator
+) -> Iterator[dict[str, SeatTap]]:
+    """Watch the first place of every seat while the block runs; hooks are removed on every way out.
+
+    Args:
+        model: The untouched host.
+        seats: Seats to watch.
+        regime: Inclusive row range of the phase.
+        per_call: Rows kept of one call, drawn at random.
+        generator: Source of the draw.
+
+    Yields:
+        Seat id to its tap.
+    """
+    taps: dict[str, SeatTap] = {}
+
+    def watch(tap: SeatTap) -> Any:  # noqa: ANN401 (torch's hook type)
+        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            x = first_tensor(args, kwargs)
+            if x is None:
+                return
+            rows = rows_of(x)
+            tap.by_rows[rows] += 1
+            tap.dtype = str(x.dtype).removeprefix("torch.")
+            flat = x.detach().reshape(-1, x.shape[-1])
+            keep = torch.randperm(rows, generator=generator)[:per_call]
+            inside = regime[0] <= rows <= regime[1]
+            (tap.inside if inside else tap.outside).append(flat[keep].clone())
+
+        return hook
+
+    with ExitStack() as undo:
+        for seat in seats:
+            tap = taps.setdefault(seat.id, SeatTap())
+            module = model.get_submodule(seat.seat.places[0])
+            handle = module.register_forward_pre_hook(watch(tap), with_kwargs=True)
+            undo.callback(handle.remove)
+        yield taps
+
+
+@contextmanager
+def zeroed(model: nn.Module, seats: Iterable[SeatFacts]) -> Iterator[None]:
+    """Make every seat return zeros of its own shape while the block runs: the control that must collapse."""
+
+    def zero(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> Any:  # noqa: ANN401 (torch's hook type)
+        return torch.zeros_like(output)
+
+    with ExitStack() as undo:
+        for seat in seats:
+            for place in seat.seat.places:
+                undo.callback(model.get_submodule(place).register_forward_hook(zero).remove)
+        yield

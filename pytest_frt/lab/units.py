@@ -1,0 +1,104 @@
+"""Load, calibrate and bind units in a worker: shared by the candidate and the timing process."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pytest_frt.contracts.impl import Scales
+from pytest_frt.errors import KernelMismatch
+from pytest_frt.lab import kernels
+from pytest_frt.registry import load_module
+from pytest_frt.seat.bind import bind_unit
+from pytest_frt.seat.calibrate import calibrate, load_artefact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
+
+    from torch import nn
+
+    from pytest_frt.contracts.job import UnitRef
+    from pytest_frt.contracts.record import KernelFacts
+    from pytest_frt.contracts.scheme import Scheme
+    from pytest_frt.contracts.seat import SeatFacts
+    from pytest_frt.contracts.verdict import Refusal
+    from pytest_frt.seat.bind import BoundSeat
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedUnit:
+    """An impl module with its scheme and kernel, loaded once per process."""
+
+    ref: UnitRef
+    impl: ModuleType
+    scheme: Scheme
+    kernel: ModuleType
+    facts: KernelFacts
+
+
+@dataclass(frozen=True, slots=True)
+class BoundUnit:
+    """A unit bound on a host: what will be attached, what refused, and the scales used."""
+
+    loaded: LoadedUnit
+    bound: tuple[BoundSeat, ...]
+    refused: tuple[Refusal, ...]
+    scales: dict[str, Scales]
+
+
+def load_scheme(file: str) -> Scheme:
+    """Execute a scheme file and return its ``SCHEME``."""
+    return cast("Scheme", load_module(Path(file)).SCHEME)
+
+
+def load_unit(ref: UnitRef) -> LoadedUnit:
+    """Load the scheme, then the kernel, then the impl of a unit.
+
+    Raises:
+        KernelUnavailable: no build serves this machine.
+        KernelMismatch: the build's tree digest is not the one the judge resolved.
+    """
+    scheme = load_scheme(ref.scheme_file)
+    module, facts = kernels.load(ref.kernel_repo, Path(ref.kernel_path))
+    if facts.tree_digest != ref.kernel_digest:
+        raise KernelMismatch(
+            f"kernel {ref.kernel_repo} in {ref.kernel_path} has tree digest {facts.tree_digest}, the judge resolved {ref.kernel_digest}",
+            hint="do not rebuild a kernel while it is being certified",
+        )
+    return LoadedUnit(ref, load_module(Path(ref.impl_file)), scheme, module, facts)
+
+
+def members(ref: UnitRef, seats: Iterable[SeatFacts]) -> list[SeatFacts]:
+    """Return the seats a unit may take, in witness order."""
+    return [seat for seat in seats if seat.structure == ref.structure and (not ref.seats or seat.id in ref.seats)]
+
+
+def bind(
+    model: nn.Module, unit: LoadedUnit, seats: Iterable[SeatFacts], scales_file: str, passes: Callable[[], Iterable[Callable[[], object]]]
+) -> BoundUnit:
+    """Calibrate (or read the artefact) and bind one unit.
+
+    Args:
+        model: The host, unattached.
+        unit: The loaded unit.
+        seats: Every seat of the host; the unit's own are chosen here.
+        scales_file: Calibration artefact, or empty to calibrate when the scheme needs scales.
+        passes: Returns one zero-argument host run per calibration sample.
+    """
+    mine = members(unit.ref, seats)
+    scales: dict[str, Scales] = {}
+    if unit.scheme.statistic != "none":
+        scales = load_artefact(Path(scales_file)) if scales_file else calibrate(model, passes(), mine, unit.scheme)
+    bound, refused = bind_unit(
+        model, mine, impl=unit.impl, scheme=unit.ref.scheme, scales=scales, kernel=unit.kernel, rows=unit.ref.rows
+    )
+    return BoundUnit(unit, tuple(bound), tuple(refused), scales)
+
+
+def scales_digest(scales: dict[str, Scales]) -> str:
+    """Return the sha256 over seat, point and the exact decimal of every scale."""
+    lines = [f"{seat}|{point}|{value!r}" for seat, one in sorted(scales.items()) for point, value in sorted(one.by_point.items())]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

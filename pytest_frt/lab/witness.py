@@ -1,0 +1,168 @@
+"""The witness: host and references, no impl. Null control, seats, run-time facts, seam inputs, expected outputs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from pytest_frt.contracts.evidence import CallFacts, NullControl, WitnessEvidence
+from pytest_frt.errors import CheckpointError
+from pytest_frt.lab import hosting
+from pytest_frt.lab.taps import row_limit, tapping, zeroed
+from pytest_frt.measure.metrics import host_metrics
+from pytest_frt.seat.discover import discover
+from pytest_frt.seat.hostfacts import host_facts
+from pytest_frt.seat.weights import weights_digest
+from pytest_frt.spec import codec
+from pytest_frt.spec.digest import file_digest
+from pytest_frt.spec.load import load_structure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch import Tensor, nn
+
+    from pytest_frt.contracts.evidence import HostMetrics
+    from pytest_frt.contracts.host import Checkpoint, Sample
+    from pytest_frt.contracts.job import WitnessJob
+    from pytest_frt.contracts.seat import SeatFacts
+    from pytest_frt.lab.hosting import Hosting
+    from pytest_frt.lab.taps import SeatTap
+
+ROWS_PER_CALL = 8
+"""Rows kept of one call: a decode call has at most 8, so short calls are kept whole."""
+ZEROED_SAMPLES = 2
+"""Samples of the zeroed-seat control: it collapses on every one of them or the host gate is vacuous."""
+
+
+def _label(checkpoint: Checkpoint) -> str:
+    if checkpoint.kind == "synthetic":
+        return checkpoint.recipe
+    return "sha256:" + ",".join(file_digest(Path(name)) for name in checkpoint.files)
+
+
+def compare_checkpoint(model: nn.Module, checkpoint: Checkpoint) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    """Compare every tensor of the loaded host with its checkpoint files, bit for bit after the dtype cast.
+
+    Returns:
+        Count of compared tensors, names that differ, host tensors without a counterpart.
+
+    Raises:
+        CheckpointError: a file cannot be read.
+    """
+    if checkpoint.kind == "synthetic":
+        return 0, (), ()
+    state, differing, seen = model.state_dict(), [], set()
+    to_host: dict[str, list[str]] = {}
+    for name in state:
+        to_host.setdefault(checkpoint.renames.get(name, name), []).append(name)
+    for file in checkpoint.files:
+        try:
+            reader = safe_open(file, framework="pt")
+        except (OSError, ValueError) as fault:
+            raise CheckpointError(f"checkpoint {file} cannot be read: {fault}", hint="give a complete safetensors file") from fault
+        with reader as tensors:
+            for stored in tensors.keys():  # noqa: SIM118 (safetensors' reader is no mapping)
+                for name in to_host.get(stored, ()):
+                    seen.add(name)
+                    if not torch.equal(tensors.get_tensor(stored).to(state[name].dtype), state[name]):
+                        differing.append(name)
+    return len(seen), tuple(differing), tuple(name for name in state if name not in seen)
+
+
+def repeat_control(host: Hosting, sample: list[Sample], phases: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Run the host twice per phase on the same windows.
+
+    Returns:
+        Phases that differ in any bit, phases in which the global random state moved.
+    """
+    differing, rng = [], []
+    for phase in phases:
+        state = host.program.prepare(host.model, sample, phase)
+        before = torch.get_rng_state()
+        first = host.program.run(host.model, state).clone()
+        if not torch.equal(before, torch.get_rng_state()):
+            rng.append(phase)
+        if not torch.equal(first, host.program.run(host.model, state)):
+            differing.append(phase)
+    return tuple(differing), tuple(rng)
+
+
+def _call_facts(phase: str, taps: dict[str, SeatTap]) -> list[CallFacts]:
+    return [
+        CallFacts(seat, phase, tap.by_rows.total(), {str(rows): count for rows, count in sorted(tap.by_rows.items())}, tap.dtype)
+        for seat, tap in taps.items()
+    ]
+
+
+def _zeroed_control(
+    host: Hosting, seats: Iterable[SeatFacts], samples: list[Sample], phase: str, scores: list[Tensor]
+) -> dict[str, tuple[HostMetrics, ...]]:
+    by_structure: dict[str, list[SeatFacts]] = {}
+    for seat in seats:
+        by_structure.setdefault(seat.structure, []).append(seat)
+    out: dict[str, tuple[HostMetrics, ...]] = {}
+    few = samples[:ZEROED_SAMPLES]
+    for structure, members in by_structure.items():
+        with zeroed(host.model, members):
+            got = host.program.score(host.model, few, phase)
+        metrics = (host_metrics(g, want, host.spec.output, i) for i, (g, want) in enumerate(zip(got, scores, strict=False)))
+        out[f"{phase}/{structure}"] = tuple(metrics)
+    return out
+
+
+@torch.no_grad()
+def run(job: WitnessJob) -> None:
+    """Fill ``job.out`` with ``witness.json``, ``seats.json``, ``seam_inputs.safetensors`` and ``scores.<phase>.safetensors``."""
+    began, out = time.monotonic(), Path(job.out)
+    host = hosting.build(job.host)
+    drawn = hosting.split(host, job.host)
+    checkpoint = host.program.checkpoint(job.host.request)
+    tensors, differing, missing = compare_checkpoint(host.model, checkpoint)
+    repeat, rng = repeat_control(host, drawn.heldout[:1], job.phases)
+    structures = [load_structure(Path(folder)) for folder in job.structures]
+    seats, not_replaced = discover(host.model, structures, host.spec)
+    generator = torch.Generator().manual_seed(job.seed)
+    calls: list[CallFacts] = []
+    seam: dict[str, Tensor] = {}
+    control: dict[str, tuple[HostMetrics, ...]] = {}
+    for phase in job.phases:
+        regime = hosting.phase_of(host.spec, phase).rows
+        with tapping(host.model, seats, regime, ROWS_PER_CALL, generator) as taps:
+            scores = host.program.score(host.model, drawn.heldout, phase)
+        calls += _call_facts(phase, taps)
+        for seat in seats:
+            rows = taps[seat.id].rows(row_limit(seat, job.seam_rows), generator)
+            if rows is not None:
+                seam[f"{phase}/{seat.id}"] = rows
+        save_file({str(i): score.contiguous() for i, score in enumerate(scores)}, out / f"scores.{phase}.safetensors")
+        control |= _zeroed_control(host, seats, drawn.heldout, phase, scores)
+    save_file(seam, out / "seam_inputs.safetensors")
+    (out / "seats.json").write_text(codec.dumps(seats))
+    facts = host_facts(
+        host.model,
+        name=host.spec.name,
+        projection=host.program.projection(host.model),
+        seats=seats,
+        weights=host.spec.weights[job.host.request.size],
+        checkpoint=_label(checkpoint),
+    )
+    evidence = WitnessEvidence(
+        host=facts,
+        null=NullControl(tensors, differing, missing, repeat, rng),
+        seats=seats,
+        not_replaced=not_replaced,
+        calls=tuple(calls),
+        weights={seat.id: weights_digest(host.model, seat) for seat in seats},
+        heldout_digest=hosting.samples_digest(drawn.heldout),
+        calibration_digest=hosting.samples_digest(drawn.calibration),
+        parameters=sum(parameter.numel() for parameter in host.model.parameters()),
+        zeroed=control,
+        seconds=time.monotonic() - began,
+    )
+    (out / "witness.json").write_text(codec.dumps(evidence))
