@@ -1,0 +1,50 @@
+"""What every test gets: no network, few threads, the repository root, and a way to write small trees."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Read by libraries when they are first imported, so they are set before any test module is.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads of two test processes slow each other 20-fold
+
+WriteTree = Callable[[Mapping[str, str]], Path]
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a test that opens a connection beyond this machine's own sockets."""
+    connect = socket.socket.connect
+
+    def local_only(self: socket.socket, address: Any) -> None:  # noqa: ANN401 (the type of a socket address)
+        if self.family != socket.AF_UNIX:
+            pytest.fail(f"a test opened a network connection to {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", local_only)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Return the root of the clone or unpacked source distribution under test."""
+    return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def write_tree(tmp_path: Path) -> WriteTree:
+    """Return a function that writes files by relative path under a fresh folder and returns that folder."""
+
+    def write(content: Mapping[str, str]) -> Path:
+        for name, text in content.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return tmp_path
+
+    return write

@@ -1,0 +1,40 @@
+"""The texts name no machine, no registry and no unfinished work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import check_words
+import pytest
+
+SLASH = "/"  # keeps the examples from being found in this file
+WriteTree = Callable[[Mapping[str, str]], Path]
+
+
+def test_this_tree_is_clean(repository: Path) -> None:
+    assert check_words.check(repository) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"{SLASH}home/ann/x",
+        f"see {SLASH}tmp/x",
+        "TO" + "DO: later",
+        "https://pypi." + "org",
+    ],
+    ids=["home_path", "scratch_path", "unfinished", "registry"],
+)
+@pytest.mark.parametrize("place", ["README.md", "pytest_frt/a.py", "docs/adr/a.md", "hosts/llama/host.yaml"])
+def test_leftover_is_reported_with_its_line(write_tree: WriteTree, place: str, words: str) -> None:
+    found = check_words.check(write_tree({place: f"fine\n{words}\n"}))
+    assert len(found) == 1, found
+    assert found[0].startswith(f"{place}:2 ")
+
+
+@pytest.mark.parametrize(
+    "text", ["docs/work/plan", "{out}/tmp/x", "a user-agent header", "https://host/root/x", "~/opt/x"]
+)
+def test_ordinary_text_passes(write_tree: WriteTree, text: str) -> None:
+    assert check_words.check(write_tree({"README.md": text})) == []
