@@ -10,6 +10,7 @@ from pathlib import Path
 
 import check_layering
 import pytest
+from repo_tree import ROOT
 
 WriteTree = Callable[[Mapping[str, str]], Path]
 
@@ -91,7 +92,7 @@ def modules_after_importing(names: list[str]) -> set[str]:
 
 def all_modules(package: str) -> list[str]:
     """Return ``package`` and every module in it."""
-    folder = Path(check_layering.ROOT, *package.split("."))
+    folder = Path(ROOT, *package.split("."))
     return [package, *(f"{package}.{found.name}" for found in pkgutil.iter_modules([str(folder)]))]
 
 
