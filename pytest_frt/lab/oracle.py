@@ -1,0 +1,129 @@
+"""The oracles: reference and fake-quantised reference in float64, run without impl code after the candidate exited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+from pytest_frt.contracts.impl import Scales
+from pytest_frt.contracts.seat import SeatFacts
+from pytest_frt.errors import EvidenceError
+from pytest_frt.lab import hosting, seam
+from pytest_frt.lab.units import load_scheme, members
+from pytest_frt.measure.metrics import seam_metrics
+from pytest_frt.registry import load_module
+from pytest_frt.seat.calibrate import load_artefact
+from pytest_frt.seat.weights import slot_tensors
+from pytest_frt.spec import codec
+from pytest_frt.spec.load import load_structure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor, nn
+
+    from pytest_frt.contracts.evidence import SeamMetrics
+    from pytest_frt.contracts.job import OracleJob, UnitRef
+    from pytest_frt.contracts.scheme import Scheme
+    from pytest_frt.contracts.structure import Structure
+
+
+class SeatOracle:
+    """Both oracles of one seat, as functions of ``x``.
+
+    Args:
+        model: The untouched host.
+        facts: The seat.
+        structure: Its structure.
+        scheme: The scheme under judgement.
+        scales: Static scales the candidate was bound with.
+    """
+
+    def __init__(self, model: nn.Module, facts: SeatFacts, structure: Structure, scheme: Scheme, scales: Scales) -> None:
+        self._reference = load_module(Path(structure.folder) / "reference.py").reference
+        self._keywords = {**facts.variant, **facts.constants}
+        roles = {slot.name: slot for slot in structure.slots}
+        self._exact: dict[str, Tensor] = {}
+        self._fake: dict[str, Tensor] = {}
+        for name, tensor in slot_tensors(model, facts).items():
+            slot = roles[name]
+            self._exact[name] = tensor.double()
+            quantised = scheme.weight(tensor, slot.out_axis) if slot.role == "matmul" else tensor
+            self._fake[name] = quantised.double()
+        self._scheme, self._scales = scheme, scales
+
+    def _tap(self, name: str, value: Tensor) -> Tensor:
+        if self._scheme.points != "all":
+            return value
+        return self._scheme.activation(value, self._scales.by_point.get(name))
+
+    def reference(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return the plain reference in float64."""
+        return seam.as_tuple(self._reference(x=x.double(), **self._exact, **self._keywords))
+
+    def fake_quantised(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return the reference with the scheme's weights and activations, in float64."""
+        return seam.as_tuple(self._reference(x=x.double(), **self._fake, **self._keywords, tap=self._tap))
+
+
+def _judge(
+    oracle: SeatOracle, scheme: Scheme, seat: str, case: str, got: tuple[Tensor, ...], apply: Callable[[Callable], tuple[Tensor, ...]]
+) -> list[SeamMetrics]:
+    exact, fake = apply(oracle.reference), apply(oracle.fake_quantised)
+    if len(got) != len(exact):
+        raise EvidenceError(f"seat {seat} case {case}: candidate left {len(got)} outputs, the reference has {len(exact)}")
+    return [
+        seam_metrics(g, e, f, seat=seat, case=case, output=index, limits=scheme.limits)
+        for index, (g, e, f) in enumerate(zip(got, exact, fake, strict=True))
+    ]
+
+
+def _outputs(reader: safe_open, keys: set[str], prefix: str, seat: str) -> tuple[Tensor, ...]:
+    plain = f"{prefix}/{seat}"
+    if plain in keys:
+        return (reader.get_tensor(plain),)
+    found: list[Tensor] = []
+    while f"{plain}#{len(found)}" in keys:
+        found.append(reader.get_tensor(f"{plain}#{len(found)}"))
+    return tuple(found)
+
+
+def _seat(
+    job: OracleJob, unit: UnitRef, oracle: SeatOracle, scheme: Scheme, facts: SeatFacts, x: Tensor | None, reader: safe_open
+) -> list[SeamMetrics]:
+    keys, found = set(reader.keys()), []
+    if x is not None:
+        rows = seam.covered_rows(x.shape[0], unit.rows)
+        got = _outputs(reader, keys, "real", facts.id)
+        if rows and got:
+            found += _judge(oracle, scheme, facts.id, "real", got, lambda call: seam.run_real(call, x, unit.rows))
+    cases = load_module(Path(unit.structure_folder) / "cases.py")
+    for name, inputs in seam.case_inputs(cases, facts, unit.rows, job.case_seed):
+        got = _outputs(reader, keys, f"case/{name}", facts.id)
+        found += _judge(oracle, scheme, facts.id, name, got, lambda call, inputs=inputs: call(inputs))
+    return found
+
+
+@torch.no_grad()
+def run(job: OracleJob) -> None:
+    """Fill ``job.out`` with ``oracle.json``: seam metrics of every bound seat on real rows and cases."""
+    host = hosting.build(job.host)
+    seats = codec.loads(tuple[SeatFacts, ...], Path(job.seats).read_text())
+    inputs, folder = load_file(job.seam_inputs), Path(job.candidate)
+    artefact = folder / "scales.safetensors"
+    scales = load_artefact(artefact) if artefact.exists() else {}
+    metrics: list[SeamMetrics] = []
+    with safe_open(folder / "seam.safetensors", framework="pt") as reader:
+        written = {key.partition("/")[2].split("#")[0] for key in reader.keys() if key.startswith("real/")}  # noqa: SIM118
+        for unit in job.units:
+            structure, scheme = load_structure(Path(unit.structure_folder)), load_scheme(unit.scheme_file)
+            for facts in members(unit, seats):
+                if facts.id in written:
+                    oracle = SeatOracle(host.model, facts, structure, scheme, scales.get(facts.id, Scales()))
+                    x = next((rows for key, rows in inputs.items() if key.partition("/")[2] == facts.id), None)
+                    metrics += _seat(job, unit, oracle, scheme, facts, x, reader)
+    (Path(job.out) / "oracle.json").write_text(codec.dumps(tuple(metrics)))

@@ -1,0 +1,60 @@
+"""Run a bound part at the bare seam: same inputs and same row splits for the candidate and for the oracle."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from pytest_frt.contracts.seat import SeatFacts
+
+SHORT_ROWS = 8
+"""Bands up to this height are fed every row count they admit in turn; taller ones get their rows in one call."""
+
+
+def splits(rows: int, band: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """Yield ``(start, stop)`` row ranges whose heights lie in ``band`` and cover it in turn.
+
+    Args:
+        rows: Rows at hand.
+        band: Inclusive admitted row counts.
+    """
+    low, high = max(band[0], 1), band[1]
+    heights = cycle(range(low, high + 1)) if high <= SHORT_ROWS else cycle((high,))
+    start = 0
+    while start < rows:
+        stop = min(rows, start + next(heights))
+        if stop - start >= low:
+            yield start, stop
+        start = stop
+
+
+def case_inputs(cases: ModuleType, facts: SeatFacts, band: tuple[int, int], seed: int) -> Iterator[tuple[str, Tensor]]:
+    """Yield name and ``x`` of a structure's discriminating cases whose rows the band admits (and M = 0)."""
+    for case in cases.cases(dims=facts.dims, rows=band, variant=facts.variant, seed=seed):
+        x = case.x
+        count = x.numel() // x.shape[-1]
+        if count == 0 or band[0] <= count <= band[1]:
+            yield case.name, x
+
+
+def as_tuple(value: Tensor | tuple[Tensor, ...] | list[Tensor]) -> tuple[Tensor, ...]:
+    """Return the outputs of a structure as a tuple."""
+    return (value,) if isinstance(value, Tensor) else tuple(value)
+
+
+def run_real(call: Callable[[Tensor], Tensor | tuple[Tensor, ...]], x: Tensor, band: tuple[int, int]) -> tuple[Tensor, ...]:
+    """Apply ``call`` to ``x[R, K]`` in the band's splits and join the outputs row by row."""
+    parts = [as_tuple(call(x[start:stop])) for start, stop in splits(x.shape[0], band)]
+    return tuple(torch.cat(column) for column in zip(*parts, strict=True))
+
+
+def covered_rows(rows: int, band: tuple[int, int]) -> int:
+    """Return how many rows ``run_real`` returns for ``rows`` inputs."""
+    return sum(stop - start for start, stop in splits(rows, band))
