@@ -117,6 +117,7 @@ class OracleJob:
         seats: Seat facts file.
         seam_inputs: The candidate's seam inputs.
         candidate: The candidate's output directory.
+        phase: Row regime.
         case_seed: As given to the candidate.
         out: Directory to fill.
     """
@@ -126,6 +127,7 @@ class OracleJob:
     seats: str
     seam_inputs: str
     candidate: str
+    phase: str
     case_seed: int
     out: str
 

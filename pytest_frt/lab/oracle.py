@@ -124,6 +124,6 @@ def run(job: OracleJob) -> None:
             for facts in members(unit, seats):
                 if facts.id in written:
                     oracle = SeatOracle(host.model, facts, structure, scheme, scales.get(facts.id, Scales()))
-                    x = next((rows for key, rows in inputs.items() if key.partition("/")[2] == facts.id), None)
+                    x = inputs.get(f"{job.phase}/{facts.id}")
                     metrics += _seat(job, unit, oracle, scheme, facts, x, reader)
     (Path(job.out) / "oracle.json").write_text(codec.dumps(tuple(metrics)))
