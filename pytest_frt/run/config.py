@@ -1,0 +1,59 @@
+"""One frozen value for everything the command line, the configuration files and the device profile said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Globs that keep and globs that drop, per dimension of a cell. Empty ``include`` keeps all.
+
+    Attributes:
+        include: Dimension (``structure``, ``impl``, ``host``, ``scheme``, ``device``, ``phase``) to globs.
+        exclude: The same, dropped after.
+    """
+
+    include: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    exclude: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """A run's settings; built once from options and never changed.
+
+    Attributes:
+        selection: Which cells and phases.
+        forms: Deployment forms, e.g. ``("eager",)``.
+        size: ``tiny``, ``real``, ``full`` or None for the host's default.
+        checkpoint: Local safetensors checkpoint directory, or None.
+        out: Absolute output directory (certificates, statements, evidence, attempts).
+        cache: Absolute directory for one-time host conversions.
+        seed: Seed of everything drawn.
+        sign_key: Key file the controller opens after the last worker was reaped, or None.
+        issuer: Issuer name written into statements.
+        quick: Provisional net-win form; certifies nothing.
+        timing: False stops after the contract gate.
+        kernel: Kernel build that overrides the ones impls name, or None.
+        json: Path of the JSON report, or None.
+        threads: Intra-op threads of workers.
+        compare: Show the compiled host beside certified plans.
+        origins: Setting name to where its value came from.
+    """
+
+    selection: Selection
+    forms: tuple[str, ...]
+    size: str | None
+    checkpoint: str | None
+    out: str
+    cache: str
+    seed: int
+    sign_key: str | None
+    issuer: str
+    quick: bool
+    timing: bool
+    kernel: str | None
+    json: str | None
+    threads: int
+    compare: bool
+    origins: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,157 @@
+"""What a run will judge: records to prove, unions to try, and rows that this machine cannot serve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from pytest_frt.cell import Cell, RecordKey
+from pytest_frt.contracts.host import BuildRequest
+from pytest_frt.contracts.job import HostRef, UnitRef
+from pytest_frt.errors import UsageFault
+from pytest_frt.expand import NotSupported, expand
+
+if TYPE_CHECKING:
+    from pytest_frt.contracts.device import DeviceFacts
+    from pytest_frt.contracts.host import HostSpec, PhaseSpec
+    from pytest_frt.registry import Registry
+    from pytest_frt.run.config import RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlan:
+    """One record to prove.
+
+    Attributes:
+        key: Record key.
+        host: The host to build.
+        spec: What host.yaml says.
+        structure: Entry folder of the structure.
+        unit: Impl, scheme and kernel; the seats are every seat found.
+    """
+
+    key: RecordKey
+    host: HostRef
+    spec: HostSpec
+    unit: UnitRef
+
+    @property
+    def id(self) -> str:
+        """The record key's id."""
+        return self.key.id
+
+
+@dataclass(frozen=True, slots=True)
+class UnionPlan:
+    """Records of one host, device, form, phase and size, to be attached together when each has passed alone."""
+
+    name: str
+    records: tuple[RecordPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """Everything a run will do.
+
+    Attributes:
+        records: Records in a stable order.
+        unions: One per group of records.
+        not_supported: Cells that cannot run here, each with its reason.
+    """
+
+    records: tuple[RecordPlan, ...]
+    unions: tuple[UnionPlan, ...]
+    not_supported: tuple[NotSupported, ...]
+
+
+def default_size(spec: HostSpec, device: str) -> str:
+    """Return ``real`` where trained weights are at hand, else ``full`` on an accelerator, else ``tiny``."""
+    if spec.weights.get("real") == "trained":
+        return "real"
+    return "full" if device != "cpu" and "full" in spec.sizes else "tiny"
+
+
+def _host_ref(config: RunConfig, spec: HostSpec, kind: str) -> HostRef:
+    size = config.size or default_size(spec, kind)
+    if size not in spec.sizes:
+        raise UsageFault(f"host {spec.name} has no size {size!r}; it has {', '.join(spec.sizes)}", hint=f"--frt-size={spec.sizes[0]}")
+    request = BuildRequest(size=size, seed=config.seed, checkpoint=config.checkpoint, device=kind, cache=config.cache)
+    return HostRef(spec.name, spec.folder, request, config.threads)
+
+
+def _meets(phase: PhaseSpec, rows: tuple[int, int], size: str) -> bool:
+    """Report whether an impl's row band admits a phase; tiny hosts run their regimes at fewer rows."""
+    if size == "tiny":
+        return True
+    return rows[0] <= phase.timed_rows <= rows[1]
+
+
+def _phases(config: RunConfig, spec: HostSpec) -> list[PhaseSpec]:
+    keep = config.selection.include.get("phase", ())
+    drop = config.selection.exclude.get("phase", ())
+    kept = [p for p in spec.phases if (not keep or any(fnmatchcase(p.name, g) for g in keep))]
+    return [p for p in kept if not any(fnmatchcase(p.name, g) for g in drop)]
+
+
+def _unit(cell: Cell, registry: Registry, config: RunConfig) -> UnitRef | NotSupported:
+    entry = registry.impl(cell.structure, cell.impl)
+    kernel = registry.kernel(entry.impl.kernel, override=config.kernel)
+    if isinstance(kernel, str):
+        return NotSupported(cell, kernel)
+    return UnitRef(
+        structure=cell.structure,
+        structure_folder=registry.structures[cell.structure].folder,
+        impl=cell.impl,
+        impl_file=str(entry.file),
+        scheme=cell.scheme,
+        scheme_file=str(registry.schemes[cell.scheme].file),
+        kernel_repo=entry.impl.kernel,
+        kernel_path=kernel.path,
+        kernel_digest=kernel.tree_digest,
+        rows=entry.impl.rows[cell.scheme],
+    )
+
+
+def plan_run(config: RunConfig, registry: Registry, facts: DeviceFacts) -> RunPlan:
+    """Cross the registry with the selection.
+
+    Args:
+        config: The run's settings.
+        registry: What is installed.
+        facts: The present machine.
+
+    Raises:
+        UsageFault: a filter matches nothing, or a host lacks the wanted size.
+    """
+    records: list[RecordPlan] = []
+    absent: list[NotSupported] = []
+    for planned in expand(config.selection, registry, facts):
+        if isinstance(planned, NotSupported):
+            absent.append(planned)
+            continue
+        cell, spec = planned.cell, registry.hosts[planned.cell.host]
+        unit = _unit(cell, registry, config)
+        if isinstance(unit, NotSupported):
+            absent.append(unit)
+            continue
+        host = _host_ref(config, spec, facts.kind)
+        size = host.request.size
+        phases = [phase for phase in _phases(config, spec) if _meets(phase, unit.rows, size)]
+        if not phases:
+            absent.append(NotSupported(cell, f"impl admits {unit.rows[0]}-{unit.rows[1]} rows, no selected phase of the host lies there"))
+        for form in config.forms:
+            if form not in spec.forms:
+                absent.append(NotSupported(cell, f"host {spec.name} has no {form} form"))
+                continue
+            records += [RecordPlan(RecordKey(cell, form, phase.name, size), host, spec, unit) for phase in phases]
+    return RunPlan(tuple(records), _unions(records), tuple(absent))
+
+
+def _unions(records: list[RecordPlan]) -> tuple[UnionPlan, ...]:
+    groups: dict[str, list[RecordPlan]] = {}
+    for record in records:
+        key = record.key
+        name = f"{key.cell.host}-{key.cell.device}@{key.form}.{key.phase}.{key.size}.{key.cache}"
+        groups.setdefault(name, []).append(record)
+    return tuple(UnionPlan(name, tuple(members)) for name, members in groups.items())
