@@ -37,6 +37,8 @@ TABLE: Final[Mapping[str, frozenset[str]]] = {
     "certs": frozenset({"spec", "rules"}),
     "runtime": frozenset({"certs", "seat", "registry", "devices"}),
     "lab": frozenset({"seat", "registry", "measure", "schemes", "devices"}),
+    "expand": frozenset({"registry", "devices"}),
+    "run": frozenset({"expand", "lab", "gates", "certs"}),
     "report": frozenset({"contracts", "rules"}),
     "__init__": frozenset({"runtime", "sdk"}),
     "hookspecs": EVERYTHING,
