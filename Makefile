@@ -20,6 +20,7 @@ lint: $(VENV)/installed
 	$(BIN)/python tools/check_sizes.py
 	$(BIN)/python tools/check_layering.py
 	$(BIN)/python tools/check_words.py
+	$(BIN)/pytest -q tests/test_packaging.py
 
 format: $(VENV)/installed
 	$(BIN)/ruff check --fix .
