@@ -1,0 +1,89 @@
+"""What judging one gate of one record produced: small, JSON-able, and safe to send from an xdist worker to the controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_frt.contracts.record import PlanRecord, Record
+from pytest_frt.contracts.verdict import Crashed, Inconclusive, Invalid, Measured, NotRun, Outcome, Pass, Refusal, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+GATE_ORDER = ("null_control", "seats", "parity", "ledger", "contract", "net_win")
+"""Gates of one record in the order they decide; ``union`` judges several records together."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """One gate of one record.
+
+    Attributes:
+        record: Record key id.
+        gate: Gate name.
+        verdict: What the gate said.
+        survivors: Seat ids still in after this gate.
+        refused: Seats this gate took out, with reasons; the others go on.
+        seconds: Wall time this gate's own evidence took.
+        record_facts: The proven record, set by the last gate only when every gate passed.
+        comparison: One-process comparison lines for people, never part of a certificate.
+    """
+
+    record: str
+    gate: str
+    verdict: Verdict
+    survivors: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    seconds: float = 0.0
+    record_facts: Record | None = None
+    comparison: tuple[Measured, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnionResult:
+    """Records that passed alone, attached together and judged again.
+
+    Attributes:
+        union: Union name.
+        verdict: What the union's last try said.
+        members: Record key ids of the certified set.
+        dropped: Record key id to reason.
+        plan: Set only when the verdict passed; ``members`` of the plan are filled with payload digests by the controller.
+        comparison: One-process comparison lines for people.
+    """
+
+    union: str
+    verdict: Verdict
+    members: tuple[str, ...] = ()
+    dropped: dict[str, str] = field(default_factory=dict)
+    plan: PlanRecord | None = None
+    comparison: tuple[Measured, ...] = ()
+    seconds: float = 0.0
+
+
+def outcome_of(verdicts: Iterable[Verdict]) -> tuple[Outcome, str]:
+    """Fold the gates of one record, in order, into its outcome word and the sentence behind it.
+
+    Args:
+        verdicts: Verdicts of the gates that were judged, in gate order.
+    """
+    for verdict in verdicts:
+        match verdict:
+            case Pass():
+                continue
+            case Refusal(gate="net_win") as no:
+                return Outcome.CORRECT_NOT_FASTER, no.detail
+            case Refusal() as no:
+                return Outcome.REFUSED, f"{no.gate}: {no.reason}: {no.detail}"
+            case Inconclusive() as maybe:
+                return Outcome.INCONCLUSIVE, maybe.detail
+            case Invalid() as invalid:
+                return Outcome.INVALID_RUN, f"{invalid.guard}: {invalid.detail}"
+            case Crashed(kind="TIMEOUT") as late:
+                return Outcome.TIMEOUT, late.detail
+            case Crashed() as crash:
+                return Outcome.CRASH, crash.detail
+            case NotRun() as skipped:
+                return Outcome.NOT_RUN, f"because of {skipped.because}"
+    return Outcome.CERTIFIED, ""
