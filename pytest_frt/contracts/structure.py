@@ -50,6 +50,7 @@ class SeamRule:
         constants: Scalar name to ``child.attribute`` (or ``=number``).
         join: ``fanout`` (each place returns its own output) or ``chain`` (the producer returns the result, the consumer hands it on). Pairs only.
         min_elements: Smallest count of matmul weight elements worth a seat.
+        remaining: True when the rule takes only modules that no seat of another rule covers.
     """
 
     name: str
@@ -64,6 +65,7 @@ class SeamRule:
     constants: dict[str, str] | None = None
     join: str = ""
     min_elements: int = 0
+    remaining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class Structure:
         digest: sha256 of the yaml bytes.
         reference_digest: sha256 of reference.py.
         folder: Absolute path of the entry.
+        discovery: Limits of the differential tests that recognise a seat (unitless, see each ``because``).
     """
 
     name: str
@@ -109,3 +112,4 @@ class Structure:
     digest: str
     reference_digest: str
     folder: str
+    discovery: tuple[Limit, ...] = ()

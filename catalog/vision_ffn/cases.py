@@ -1,0 +1,31 @@
+"""Discriminating inputs of ``vision_ffn``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+
+from pytest_frt.catalog._shared.rows import MOST_ROWS, Case, row_cases
+
+
+def cases(  # noqa: PLR0913 (what a case may depend on)
+    dims: Mapping[str, int],
+    rows: tuple[int, int],
+    variant: Mapping[str, str],  # noqa: ARG001 (every variant reads the same inputs)
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    most_rows: int = MOST_ROWS,
+) -> Iterator[Case]:
+    """Yield named inputs ``x[..., D]``; see ``row_cases``.
+
+    Args:
+        dims: Symbol to size; ``D`` is used.
+        rows: Inclusive row band of the implementation.
+        variant: Axis to value of the seat.
+        seed: The same seed gives the same bits.
+        dtype: Boundary dtype.
+        most_rows: Largest row count drawn.
+    """
+    yield from row_cases(dims["D"], rows, seed=seed, dtype=dtype, most_rows=most_rows)

@@ -1,0 +1,42 @@
+"""sha256 of bytes, files and canonical JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+BLOCK = 1 << 20
+
+
+def bytes_digest(data: bytes) -> str:
+    """Return the lower-case hex sha256 of ``data``."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def file_digest(path: str | Path) -> str:
+    """Return the lower-case hex sha256 of a file's bytes, read in 1 MiB blocks.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    sha = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while block := file.read(BLOCK):
+            sha.update(block)
+    return sha.hexdigest()
+
+
+def canonical_json(value: object) -> bytes:
+    """Return UTF-8 JSON with sorted keys and no spaces, the form digests are taken over.
+
+    Raises:
+        ValueError: a NaN or an infinity, which JSON has no word for.
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def json_digest(value: object) -> str:
+    """Return the sha256 of :func:`canonical_json`."""
+    return bytes_digest(canonical_json(value))

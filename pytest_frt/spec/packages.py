@@ -1,0 +1,133 @@
+"""Where an installed package lies and which of its own files a module imports, without executing any of it."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from pytest_frt.errors import SpecError
+
+OWN_PACKAGE = "pytest_frt"
+"""Our own modules are named by the digest of the checker; a closure holds an impl's own files only."""
+
+
+def _find(name: str, path: list[str]) -> ModuleSpec | None:
+    """Ask the finders for a submodule the way import does, but without importing its parent."""
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        spec = find(name, path, None) if find is not None else None
+        if spec is not None:
+            return spec  # type: ignore[no-any-return]
+    return None
+
+
+def _folders(spec: ModuleSpec | None, name: str, parents: list[str]) -> list[str]:
+    if spec is not None and spec.origin is not None and spec.submodule_search_locations is not None:
+        return list(spec.submodule_search_locations)
+    # A namespace package computes its folders from its imported parent; here the parent is not imported.
+    last = name.rpartition(".")[2]
+    return [str(folder) for parent in parents if (folder := Path(parent, last)).is_dir()]
+
+
+def package_folder(name: str) -> Path:
+    """Return the folder of an installed package, editable or not, without executing it or its parents.
+
+    Raises:
+        SpecError: there is no such package, or it is no folder on disk.
+    """
+    top, *rest = name.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None or spec.submodule_search_locations is None:
+        raise SpecError(f"package {name!r} is not installed", hint="reinstall the distribution that names it")
+    folders = list(spec.submodule_search_locations)
+    dotted = top
+    for part in rest:
+        dotted = f"{dotted}.{part}"
+        folders = _folders(_find(dotted, folders), dotted, folders)
+    for folder in folders:
+        if Path(folder).is_dir():
+            return Path(folder).resolve()
+    raise SpecError(f"package {name!r} has no folder on disk", hint="entries are read as files: install it unpacked")
+
+
+def first_party_roots(package: str, folder: Path) -> dict[str, Path]:
+    """Return dotted name to folder of what counts as a provider's own code: its top package, or ours below ``package``."""
+    roots = {package: folder}
+    top = package.partition(".")[0]
+    if top not in (OWN_PACKAGE, package):
+        roots[top] = package_folder(top)
+    return roots
+
+
+def dotted_package(file: Path, roots: Mapping[str, Path]) -> str:
+    """Return the dotted package of ``file`` under the first root that holds it, or an empty string."""
+    for package, folder in roots.items():
+        if file.is_relative_to(folder):
+            return ".".join((package, *file.parent.relative_to(folder).parts))
+    return ""
+
+
+def has_relative_import(tree: ast.Module) -> bool:
+    """Return whether a module needs to know its package."""
+    return any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
+
+
+def _imported(tree: ast.Module, package: str) -> Iterator[str]:
+    """Yield every dotted name a module may import: modules, and names that may be submodules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join((*parents, base)) if base else ".".join(parents)
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _files_of(name: str, roots: Mapping[str, Path]) -> Iterator[Path]:
+    """Yield the files that importing a first-party dotted name executes, outermost package first."""
+    for package, folder in roots.items():
+        if name != package and not name.startswith(f"{package}."):
+            continue
+        at = folder
+        parts = name.removeprefix(package).strip(".").split(".") if name != package else []
+        yield at / "__init__.py"
+        for part in parts:
+            yield at / f"{part}.py"
+            at /= part
+            yield at / "__init__.py"
+        return
+
+
+def import_closure(file: Path, roots: Mapping[str, Path]) -> tuple[Path, ...]:
+    """Return the first-party files that executing ``file`` can execute, dependencies first, ``file`` last.
+
+    Args:
+        file: A module.
+        roots: First-party dotted packages to their folders, the innermost first.
+
+    Raises:
+        SyntaxError: a file of the closure does not parse.
+    """
+    done: dict[Path, None] = {}
+    entered: set[Path] = set()
+
+    def visit(path: Path) -> None:
+        if path in entered:
+            return
+        entered.add(path)
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+        for name in _imported(tree, dotted_package(path, roots)):
+            for needed in _files_of(name, roots):
+                if needed.is_file():
+                    visit(needed.resolve())
+        done[path] = None
+
+    visit(file.resolve())
+    return tuple(done)

@@ -1,0 +1,86 @@
+"""Seam rules of structure.yaml: expansion of ``each`` and the checks a JSON schema cannot make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_frt.contracts.structure import SeamRule, SlotSpec
+from pytest_frt.errors import SpecError
+
+ACTIVATION_AXIS = "activation"
+"""The one axis a rule may leave open: its value is found by a differential test of the host's module."""
+
+
+def _filled(value: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 (any yaml value)
+    match value:
+        case str():
+            for key, name in names.items():
+                value = value.replace(f"{{{key}}}", name)
+            return value
+        case list():
+            return [_filled(item, names) for item in value]
+        case dict():
+            return {key: _filled(item, names) for key, item in value.items()}
+    return value
+
+
+def expand(raw: Mapping[str, Any]) -> Iterator[SeamRule]:
+    """Yield the rules of one ``seams`` entry: one, or one per item of ``each``, named ``<name>.<values>``."""
+    body = {key: value for key, value in raw.items() if key != "each"}
+    for names in raw.get("each", [{}]):
+        fields = _filled(body, names)
+        label = f"{raw['name']}.{'+'.join(names.values())}" if names else raw["name"]
+        yield SeamRule(
+            name=label,
+            kind=fields["kind"],
+            places=tuple(fields["places"]),
+            slots=fields["slots"],
+            transpose=tuple(fields.get("transpose", ())),
+            absent=tuple(fields.get("absent", ())),
+            activation=fields.get("activation", ""),
+            variant=fields["variant"],
+            points=fields["points"],
+            constants=fields.get("constants", {}),
+            join=fields.get("join", ""),
+            min_elements=fields.get("min_elements", 0),
+            remaining=fields.get("remaining", False),
+        )
+
+
+def check(
+    rule: SeamRule,
+    slots: tuple[SlotSpec, ...],
+    variants: Mapping[str, tuple[str, ...]],
+    points: tuple[str, ...],
+    where: str,
+) -> None:
+    """Check one rule against its structure.
+
+    Raises:
+        SpecError: it names an unknown slot, axis, value or point, or leaves one of them open.
+    """
+    at = f"{where}: seams.{rule.name}"
+    known = {slot.name for slot in slots}
+    needed = {slot.name for slot in slots if not slot.optional}
+    for what, given, allowed in (
+        ("slots", set(rule.slots), known),
+        ("transpose", set(rule.transpose), set(rule.slots)),
+        ("points", set(rule.points or {}), set(points)),
+        ("variant", set(rule.variant or {}), set(variants)),
+    ):
+        if extra := given - allowed:
+            raise SpecError(f"{at}.{what}: {sorted(extra)} unknown; known are {sorted(allowed)}")
+    if missing := needed - set(rule.slots):
+        raise SpecError(f"{at}.slots: {sorted(missing)} missing: a slot that is not optional is filled by every rule")
+    if missing := set(points) - set(rule.points or {}):
+        raise SpecError(f"{at}.points: {sorted(missing)} missing: every point is read somewhere")
+    open_axes = set(variants) - set(rule.variant or {})
+    if open_axes != ({ACTIVATION_AXIS} if rule.activation else set()):
+        raise SpecError(
+            f"{at}.variant: axes {sorted(open_axes)} are left open",
+            hint=f"fix each axis; only {ACTIVATION_AXIS!r} may be open, and only where the rule names an activation child",
+        )
+    for axis, value in (rule.variant or {}).items():
+        if value not in variants[axis]:
+            raise SpecError(f"{at}.variant.{axis}: {value!r} is none of {list(variants[axis])}")
