@@ -185,6 +185,8 @@ class SeamMetrics:
         max_abs: Largest absolute difference over the reference RMS.
         outliers: Share of elements over the scheme's ``max_abs`` limit.
         cosine: Cosine against the float64 reference.
+        elements: Elements compared.
+        mismatch: Both shapes where the candidate's differs from the reference's; the other numbers then state a total error.
     """
 
     seat: str
@@ -200,6 +202,8 @@ class SeamMetrics:
     max_abs: float
     outliers: float
     cosine: float
+    elements: int = 0
+    mismatch: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,286 @@
+"""Seam and host metrics in float64, over blocks of rows so that a ``[P, 262144]`` output stays small in memory.
+
+Every number is finite as long as the references are: a NaN or Inf of the candidate counts as a dropped (zero)
+element in the sums and clears ``finite``, which the gates look at first. So evidence files hold no NaN, and no
+comparison can let one through.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from pytest_frt.contracts.evidence import HostMetrics, SeamMetrics
+from pytest_frt.contracts.scheme import SeamLimits
+from pytest_frt.errors import EvidenceError, SpecError
+
+BLOCK_ELEMENTS: Final = 1 << 20
+"""Elements of one float64 block: 8 MiB per operand, at least one row."""
+SMALL_ROW: Final = 1e-3
+"""Rows whose norm is below this share of the mean row norm are judged against the mean: their own says nothing."""
+TOTAL_ERROR: Final = 1.0
+"""Relative error against a zero reference, where the candidate's own norm is the only scale there is."""
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Running float64 sums over elements (c candidate, r reference, f fake-quantised reference)."""
+
+    elements: int = 0
+    finite: bool = True
+    cc: float = 0.0
+    cf: float = 0.0
+    cr: float = 0.0
+    ff: float = 0.0
+    rr: float = 0.0
+    c_minus_f: float = 0.0
+    c_minus_r: float = 0.0
+    f_minus_r: float = 0.0
+    largest: float = 0.0
+    row_errors: list[Tensor] = field(default_factory=list)
+    row_norms: list[Tensor] = field(default_factory=list)
+
+
+def as_rows(tensor: Tensor) -> Tensor:
+    """Return ``[..., K]`` as ``[M, K]`` with M the product of the leading axes (a vector is one row)."""
+    return tensor.reshape(1, -1) if tensor.dim() < 2 else tensor.flatten(0, -2)  # noqa: PLR2004
+
+
+def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Yield equally shaped tensors ``[M, K]`` in blocks of whole rows, in float64."""
+    rows, width = tensors[0].shape
+    step = max(1, BLOCK_ELEMENTS // max(1, width))
+    for start in range(0, rows, step):
+        yield tuple(tensor[start : start + step].double() for tensor in tensors)
+
+
+def _cleaned(c: Tensor, r: Tensor, f: Tensor) -> tuple[Tensor, Tensor, Tensor, int, bool]:
+    """Zero what cannot be compared; return also the compared elements and whether the candidate is finite there."""
+    judged = torch.isfinite(r) & torch.isfinite(f)
+    sound = torch.isfinite(c)
+    zero = torch.zeros((), dtype=torch.float64, device=c.device)
+    finite = bool((sound | ~judged).all())
+    c, r, f = torch.where(judged & sound, c, zero), torch.where(judged, r, zero), torch.where(judged, f, zero)
+    return c, r, f, int(judged.sum()), finite
+
+
+def _accumulate(candidate: Tensor, reference: Tensor, fake: Tensor) -> _Sums:
+    sums = _Sums()
+    for block in _blocks(candidate, reference, fake):
+        c, r, f, count, finite = _cleaned(*block)
+        error = c - f
+        sums.elements += count
+        sums.finite &= finite
+        sums.cc += float((c * c).sum())
+        sums.cf += float((c * f).sum())
+        sums.cr += float((c * r).sum())
+        sums.ff += float((f * f).sum())
+        sums.rr += float((r * r).sum())
+        sums.c_minus_f += float((error * error).sum())
+        sums.c_minus_r += float((c - r).square().sum())
+        sums.f_minus_r += float((f - r).square().sum())
+        sums.largest = max(sums.largest, float(error.abs().max()))
+        sums.row_errors.append(error.square().sum(-1).sqrt())
+        sums.row_norms.append(f.square().sum(-1).sqrt())
+    return sums
+
+
+def relative(error: float, norm: float) -> float:
+    """Return ``error / norm``; 0 without an error, ``TOTAL_ERROR`` for an error against a zero reference."""
+    if error == 0.0:
+        return 0.0
+    return error / norm if norm > 0.0 else TOTAL_ERROR
+
+
+def cosine(dot: float, left_square: float, right_square: float) -> float:
+    """Return the cosine from a dot product and two squared norms; 1 for two zero vectors, 0 for one."""
+    if left_square == 0.0 or right_square == 0.0:
+        return 1.0 if left_square == right_square else 0.0
+    return dot / (math.sqrt(left_square) * math.sqrt(right_square))
+
+
+def _worst_row(sums: _Sums) -> float:
+    errors, norms = torch.cat(sums.row_errors), torch.cat(sums.row_norms)
+    mean = float(norms.mean())
+    if mean == 0.0:
+        return TOTAL_ERROR if bool((errors > 0).any()) else 0.0
+    return float((errors / torch.where(norms < SMALL_ROW * mean, mean, norms)).max())
+
+
+def _share_over(bound: float, candidate: Tensor, reference: Tensor, fake: Tensor) -> int:
+    """Count elements whose error against the fake-quantised reference exceeds ``bound``."""
+    over = 0
+    for block in _blocks(candidate, reference, fake):
+        c, _, f, _, _ = _cleaned(*block)
+        over += int(((c - f).abs() > bound).sum())
+    return over
+
+
+def _incomparable(seat: str, case: str, output: int, mismatch: str) -> SeamMetrics:
+    """State a total error for outputs whose shapes differ."""
+    return SeamMetrics(
+        seat=seat,
+        case=case,
+        output=output,
+        rows=0,
+        finite=False,
+        candidate_error=TOTAL_ERROR,
+        scheme_error=0.0,
+        slope=0.0,
+        rel_l2=TOTAL_ERROR,
+        row_rel_l2=TOTAL_ERROR,
+        max_abs=TOTAL_ERROR,
+        outliers=TOTAL_ERROR,
+        cosine=0.0,
+        mismatch=mismatch,
+    )
+
+
+def _exact_nothing(seat: str, case: str, output: int) -> SeamMetrics:
+    """State no error for an output without rows (M = 0), of the right shape."""
+    return SeamMetrics(
+        seat=seat,
+        case=case,
+        output=output,
+        rows=0,
+        finite=True,
+        candidate_error=0.0,
+        scheme_error=0.0,
+        slope=1.0,
+        rel_l2=0.0,
+        row_rel_l2=0.0,
+        max_abs=0.0,
+        outliers=0.0,
+        cosine=1.0,
+    )
+
+
+def seam_metrics(
+    candidate: Tensor,
+    reference64: Tensor,
+    fakequant64: Tensor,
+    *,
+    seat: str,
+    case: str,
+    output: int,
+    limits: SeamLimits,
+) -> SeamMetrics:
+    """Compare one output of one seat with both oracles.
+
+    Args:
+        candidate: ``[..., K]``, any float dtype.
+        reference64: ``[..., K]`` float64, the plain reference.
+        fakequant64: ``[..., K]`` float64, the reference with the scheme's weights and activations.
+        seat: Seat id.
+        case: ``real`` or the name of a case.
+        output: Index of the output tensor.
+        limits: The scheme's limits; ``max_abs`` decides which elements are outliers.
+
+    Returns:
+        The metrics; with ``mismatch`` set when the shapes differ, and with zero errors when there are no rows.
+    """
+    if candidate.shape != reference64.shape or fakequant64.shape != reference64.shape:
+        got, want = tuple(candidate.shape), tuple(reference64.shape)
+        return _incomparable(seat, case, output, f"{got} for reference {want}")
+    c, r, f = as_rows(candidate), as_rows(reference64), as_rows(fakequant64)
+    if c.numel() == 0:
+        return _exact_nothing(seat, case, output)
+    sums = _accumulate(c, r, f)
+    scale = math.sqrt(sums.ff or sums.cc)  # a zero reference has no scale of its own
+    rms = scale / math.sqrt(sums.elements) if sums.elements else 0.0
+    max_abs = relative(sums.largest, rms)
+    over = _share_over(limits.max_abs * rms, c, r, f) if max_abs > limits.max_abs else 0
+    return SeamMetrics(
+        seat=seat,
+        case=case,
+        output=output,
+        rows=c.shape[0],
+        finite=sums.finite and sums.elements > 0,
+        candidate_error=relative(math.sqrt(sums.c_minus_r), math.sqrt(sums.rr)),
+        scheme_error=relative(math.sqrt(sums.f_minus_r), math.sqrt(sums.rr)),
+        slope=sums.cf / sums.ff if sums.ff > 0.0 else 1.0,
+        rel_l2=relative(math.sqrt(sums.c_minus_f), math.sqrt(sums.ff)),
+        row_rel_l2=_worst_row(sums),
+        max_abs=max_abs,
+        outliers=over / sums.elements if sums.elements else TOTAL_ERROR,
+        cosine=cosine(sums.cr, sums.cc, sums.rr),
+        elements=sums.elements,
+    )
+
+
+@dataclass(slots=True)
+class _HostSums:
+    """Running float64 sums over scored positions (c candidate, e expected)."""
+
+    finite: bool = True
+    ce: float = 0.0
+    cc: float = 0.0
+    ee: float = 0.0
+    largest: float = 0.0
+    equal: int = 0
+    kl: float = 0.0
+    last_cosine: float = 0.0
+
+
+def _finite_or_zero(tensor: Tensor) -> Tensor:
+    return torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _worst_divergence(expected: Tensor, candidate: Tensor) -> float:
+    """Return the largest KL(softmax(expected) || softmax(candidate)) over rows, in nats."""
+    log_p, log_q = expected.log_softmax(-1), candidate.log_softmax(-1)
+    return max(0.0, float((log_p.exp() * (log_p - log_q)).sum(-1).max()))
+
+
+def _host_sums(candidate: Tensor, expected: Tensor, *, distribution: bool) -> _HostSums:
+    sums = _HostSums()
+    for raw_c, raw_e in _blocks(candidate, expected):
+        sums.finite &= bool(torch.isfinite(raw_c).all() and torch.isfinite(raw_e).all())
+        c, e = _finite_or_zero(raw_c), _finite_or_zero(raw_e)
+        sums.ce += float((c * e).sum())
+        sums.cc += float((c * c).sum())
+        sums.ee += float((e * e).sum())
+        sums.largest = max(sums.largest, float((c - e).abs().max()))
+        last_c, last_e = c[-1], e[-1]
+        sums.last_cosine = cosine(float(last_c @ last_e), float(last_c @ last_c), float(last_e @ last_e))
+        if distribution:
+            sums.equal += int((c.argmax(-1) == e.argmax(-1)).sum())
+            sums.kl = max(sums.kl, _worst_divergence(e, c))
+    return sums
+
+
+def host_metrics(candidate: Tensor, expected: Tensor, kind: str, sample: int) -> HostMetrics:
+    """Compare one held-out output of the host with seats against the untouched host's.
+
+    Args:
+        candidate: ``[P, V]`` (logits) or any shape (values).
+        expected: The same shape.
+        kind: ``values`` or ``distribution``.
+        sample: Index of the sample.
+
+    Raises:
+        SpecError: ``kind`` is neither word.
+        EvidenceError: the shapes differ, or there is nothing to compare.
+    """
+    if kind not in {"values", "distribution"}:
+        raise SpecError(f"host output kind {kind!r} is neither 'values' nor 'distribution'", hint="fix host.yaml")
+    if candidate.shape != expected.shape or expected.numel() == 0:
+        shapes = f"{tuple(candidate.shape)} against {tuple(expected.shape)}"
+        raise EvidenceError(f"held-out sample {sample}: cannot compare outputs of shape {shapes}")
+    c, e = as_rows(candidate), as_rows(expected)
+    distribution = kind == "distribution"
+    sums = _host_sums(c, e, distribution=distribution)
+    return HostMetrics(
+        sample=sample,
+        finite=sums.finite,
+        cosine=cosine(sums.ce, sums.cc, sums.ee),
+        top1=sums.equal / c.shape[0] if distribution else 1.0,
+        last_cosine=sums.last_cosine,
+        kl=sums.kl,
+        max_abs=sums.largest,
+    )
