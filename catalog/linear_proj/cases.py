@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import torch
+from pytest_frt.catalog._shared.rows import MOST_ROWS, Case, row_cases  # type: ignore[import-not-found]
 
-from pytest_frt.catalog._shared.rows import MOST_ROWS, Case, row_cases
 
-
-def cases(  # noqa: PLR0913 (what a case may depend on)
+def cases(
     dims: Mapping[str, int],
     rows: tuple[int, int],
     variant: Mapping[str, str],  # noqa: ARG001 (every variant reads the same inputs)

@@ -15,8 +15,9 @@ def _untapped(_point: str, value: Tensor) -> Tensor:
 
 def _layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)  # mean and variance of a 16-bit row need 32 bits
-    affine = (None if part is None else part.to(wide) for part in (weight, bias))
-    return F.layer_norm(x.to(wide), x.shape[-1:], *affine, eps=eps).to(x.dtype)
+    scale = None if weight is None else weight.to(wide)
+    shift = None if bias is None else bias.to(wide)
+    return F.layer_norm(x.to(wide), x.shape[-1:], scale, shift, eps).to(x.dtype)
 
 
 def reference(  # noqa: PLR0913 (one keyword per slot, axis and constant of structure.yaml)
@@ -45,7 +46,7 @@ def reference(  # noqa: PLR0913 (one keyword per slot, axis and constant of stru
         w_norm: Layer-norm weight ``[D]``; absent means the norm has no learned scale.
         b_norm: Layer-norm bias ``[D]``; absent means the norm has no learned shift.
         activation: ``gelu_tanh`` or ``gelu_erf``.
-        norm: ``none``; ``pre``: the block reads ``ln(x)``; ``post``: the result, residual included, goes through ``ln``.
+        norm: ``none``; ``pre``: the block reads ``ln(x)``; ``post``: the result goes through ``ln``.
         residual: ``none``, or ``add`` to add ``x`` to the projection.
         eps: Added to the variance before the root.
         tap: Called with each named point; what it returns takes the point's place.

@@ -1,4 +1,4 @@
-"""Frozen dataclasses of ``contracts`` to JSON and back. Reading is strict: unknown fields and wrong types are refused."""
+"""Frozen dataclasses of ``contracts`` to JSON and back; reading refuses unknown fields and wrong types."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def _parse(text: str) -> ast.expr:
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError as fault:
-        raise SpecError(f"size {text!r} is no expression over symbols", hint="write e.g. D, 3*D or (Hq+2*Hkv)*D") from fault
+        raise SpecError(f"size {text!r} is no expression", hint="write e.g. D, 3*D or (Hq+2*Hkv)*D") from fault
     for node in ast.walk(tree):
         fine = isinstance(node, (ast.BinOp, ast.Name, ast.Load, *_OPERATORS)) or (
             isinstance(node, ast.Constant) and type(node.value) is int
@@ -57,7 +57,7 @@ def _evaluate(node: ast.expr, dims: Mapping[str, int], text: str) -> int:
             return number
         case ast.Name(id=name):
             if name not in dims:
-                raise SpecError(f"size {text!r} needs {name}, which is unknown; known are {', '.join(sorted(dims)) or 'none'}")
+                raise SpecError(f"size {text!r} needs {name}; known are {', '.join(sorted(dims)) or 'none'}")
             return dims[name]
         case ast.BinOp(left=left, op=op, right=right):
             a, b = _evaluate(left, dims, text), _evaluate(right, dims, text)
@@ -121,7 +121,8 @@ def _pairs(shapes: Mapping[str, Sequence[str]], actual: Mapping[str, Sequence[in
     for name, sizes in actual.items():
         symbolic = shapes[name]
         if len(symbolic) != len(sizes):
-            raise SizeMismatch(f"{name} has {len(sizes)} axes {tuple(sizes)}, needs {len(symbolic)}: [{', '.join(symbolic)}]")
+            wanted = f"[{', '.join(symbolic)}]"
+            raise SizeMismatch(f"{name} has {len(sizes)} axes {tuple(sizes)}, needs {len(symbolic)}: {wanted}")
         out += [(name, text, size) for text, size in zip(symbolic, sizes, strict=True)]
     return out
 

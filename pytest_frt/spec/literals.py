@@ -29,9 +29,14 @@ def declared_call(path: Path, variable: str, type_name: str) -> ast.Call:
         raise SpecError(f"{path}: cannot be read: {fault.strerror}") from fault
     found = []
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        if any(isinstance(target, ast.Name) and target.id == variable for target in targets):
-            found.append(getattr(node, "value", None))
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=value)
+            ):
+                found += [value] if name == variable else []
+            case _:
+                continue
     call = found[0] if len(found) == 1 else None
     named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == type_name
     if not named or not isinstance(call, ast.Call) or call.args or any(word.arg is None for word in call.keywords):
@@ -63,13 +68,13 @@ def read_impl(path: Path) -> Impl:
     call = declared_call(path, DECLARED_IMPL, Impl.__name__)
     values = literal_keywords(call)
     if computed := [str(word.arg) for word in call.keywords if word.arg not in values]:
-        raise SpecError(f"{path}:{call.lineno}: IMPL: {', '.join(computed)} must be literals", hint="write the value out")
+        raise SpecError(f"{path}:{call.lineno}: IMPL: {', '.join(computed)} must be literals")
     try:
         impl = codec.from_json(Impl, codec.to_json(values))
     except FrtError as fault:
-        raise SpecError(f"{path}:{call.lineno}: IMPL: {fault.message}", hint="see pytest_frt/contracts/impl.py") from fault
+        raise SpecError(f"{path}:{call.lineno}: IMPL: {fault.message}") from fault
     if impl != Impl(**values):
-        raise SpecError(f"{path}:{call.lineno}: IMPL: write sequences as tuples: a list compares unequal to what is read")
+        raise SpecError(f"{path}:{call.lineno}: IMPL: sequences must be tuples, as declared", hint="write (1, 8)")
     for what, given, expected in (("name", impl.name, path.stem), ("structure", impl.structure, path.parent.name)):
         if given != expected:
             raise SpecError(f"{path}: IMPL: {what} {given!r} differs from {expected!r}, where the file lies")

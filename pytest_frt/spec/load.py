@@ -118,7 +118,7 @@ def load_host(folder: str | Path) -> HostSpec:
     content, data = read_validated(path, "host")
     _check_name(content, folder.name, path)
     if set(content["weights"]) != set(content["sizes"]):
-        raise SpecError(f"{path}: weights: {sorted(content['weights'])} must say for each of {content['sizes']} what it holds")
+        raise SpecError(f"{path}: weights: has {sorted(content['weights'])}, needs one per size of {content['sizes']}")
     phases = tuple(_phase(item, path) for item in content["phases"])
     names = [phase.name for phase in phases]
     if len(set(names)) != len(names):

@@ -1,4 +1,4 @@
-"""Executing one entry file from its source bytes, under a name of its own. Workers and the runtime do it, nothing else."""
+"""Executing one entry file from its source bytes, under a name of its own. Workers and the runtime do it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def load_file(file: str | Path, *, package: str = "", source: bytes | None = Non
         code = path.read_bytes() if source is None else source
     except OSError as fault:
         raise SpecError(f"{path}: cannot be read: {fault.strerror}") from fault
-    own = f"frt_entry_{bytes_digest(str(path).encode() + b'\0' + code)[:16]}_{path.stem}"
-    name = f"{package}.{path.stem}" if package else own
+    identity = bytes_digest(b"\0".join((str(path).encode(), code)))
+    name = f"{package}.{path.stem}" if package else f"frt_entry_{identity[:16]}_{path.stem}"
     present = sys.modules.get(name)
     if present is not None:
         if getattr(present, "__file__", None) != str(path):

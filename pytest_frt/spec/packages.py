@@ -55,7 +55,7 @@ def package_folder(name: str) -> Path:
 
 
 def first_party_roots(package: str, folder: Path) -> dict[str, Path]:
-    """Return dotted name to folder of what counts as a provider's own code: its top package, or ours below ``package``."""
+    """Return dotted name to folder of a provider's own code: its top package, or ``package`` where that is ours."""
     roots = {package: folder}
     top = package.partition(".")[0]
     if top not in (OWN_PACKAGE, package):

@@ -79,7 +79,7 @@ def check(
     if open_axes != ({ACTIVATION_AXIS} if rule.activation else set()):
         raise SpecError(
             f"{at}.variant: axes {sorted(open_axes)} are left open",
-            hint=f"fix each axis; only {ACTIVATION_AXIS!r} may be open, and only where the rule names an activation child",
+            hint=f"fix each axis; {ACTIVATION_AXIS!r} alone is open where the rule names an activation child",
         )
     for axis, value in (rule.variant or {}).items():
         if value not in variants[axis]:

@@ -37,15 +37,15 @@ def read_validated(path: Path, schema: str) -> tuple[dict[str, Any], bytes]:
     try:
         data = path.read_bytes()
     except OSError as fault:
-        raise SpecError(f"{path}: cannot be read: {fault.strerror}", hint=f"an entry folder holds {path.name}") from fault
+        raise SpecError(f"{path}: cannot be read: {fault.strerror}", hint=f"add {path.name}") from fault
     content = read_yaml(data, str(path))
-    fault = best_match(_validator(schema).iter_errors(content))
-    if fault is not None:
-        key = ".".join(map(str, fault.absolute_path)) or "top level"
-        shown = repr(fault.instance)
+    broken = best_match(_validator(schema).iter_errors(content))
+    if broken is not None:
+        key = ".".join(map(str, broken.absolute_path)) or "top level"
+        shown = repr(broken.instance)
         shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}... ({len(shown)} characters)"
         raise SpecError(
-            f"{path}: {key}: {fault.message} (value: {shown})",
+            f"{path}: {key}: {broken.message} (value: {shown})",
             hint=f"see pytest_frt/schemas/{schema}.schema.json",
         )
     return content, data

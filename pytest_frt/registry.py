@@ -1,0 +1,223 @@
+"""What is installed: structures, impls, hosts, devices and schemes, found through entry points and read as files.
+
+No provider is executed. An entry that cannot be read is kept as :class:`Broken`, with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from pytest_frt.errors import ProviderBroken, SpecError, UsageFault
+from pytest_frt.spec import packages
+from pytest_frt.spec.entries import (
+    SCANS,
+    Broken,
+    DeviceEntry,
+    Entry,
+    HostEntry,
+    ImplEntry,
+    Provider,
+    SchemeEntry,
+    StructureEntry,
+    host_entry,
+)
+from pytest_frt.spec.literals import DECLARED_IMPL
+from pytest_frt.spec.modules import load_file
+
+__all__ = [
+    "Broken",
+    "DeviceEntry",
+    "HostEntry",
+    "ImplEntry",
+    "Provider",
+    "Registry",
+    "SchemeEntry",
+    "StructureEntry",
+    "did_you_mean",
+    "load_impl",
+    "load_module",
+]
+
+GROUP_PREFIX = "pytest_frt."
+V = TypeVar("V")
+UNREADABLE = (SpecError, ProviderBroken, OSError, SyntaxError, UnicodeDecodeError)
+"""What a faulty provider can raise while its files are read."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a hint that names the nearest known word and lists them all."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    listed = f"known: {', '.join(names) or 'none'}"
+    return f"did you mean {near[0]!r}? {listed}" if near else listed
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Every entry that can be read, by name, and those that cannot.
+
+    Attributes:
+        structures: Structure name to entry.
+        impls: ``<structure>/<impl>`` to entry.
+        hosts: Host name to entry.
+        devices: Device name to entry.
+        schemes: Scheme name to entry.
+        broken: Providers and entries that could not be read.
+    """
+
+    structures: Mapping[str, StructureEntry] = field(default_factory=dict)
+    impls: Mapping[str, ImplEntry] = field(default_factory=dict)
+    hosts: Mapping[str, HostEntry] = field(default_factory=dict)
+    devices: Mapping[str, DeviceEntry] = field(default_factory=dict)
+    schemes: Mapping[str, SchemeEntry] = field(default_factory=dict)
+    broken: tuple[Broken, ...] = ()
+
+    @classmethod
+    def load(cls) -> Registry:
+        """Read every installed provider.
+
+        Raises:
+            SpecError: two providers give one name to different entries; the message names both.
+        """
+        broken: list[Broken] = []
+        providers = list(_providers(broken))
+        return cls.of(providers, broken)
+
+    @classmethod
+    def of(cls, providers: Iterable[Provider], broken: Iterable[Broken] = ()) -> Registry:
+        """Read the given providers.
+
+        Raises:
+            SpecError: two providers give one name to different entries; the message names both.
+        """
+        faults = list(broken)
+        tables: dict[str, dict[str, Entry]] = {group: {} for group in SCANS}
+        for provider in providers:
+            for name, entry in _readable(provider, faults):
+                table = tables[provider.group]
+                if (other := table.get(name)) is not None:
+                    raise SpecError(
+                        f"{provider.group} entry {name!r} is given twice: by {other.provider.distribution} "
+                        f"({other.provider.folder}) and by {provider.distribution} ({provider.folder})",
+                        hint="rename one of them or uninstall its distribution",
+                    )
+                table[name] = entry
+        return cls(
+            structures=_only(tables["catalog"], StructureEntry),
+            impls=_only(tables["impls"], ImplEntry),
+            hosts=_only(tables["hosts"], HostEntry),
+            devices=_only(tables["devices"], DeviceEntry),
+            schemes=_only(tables["schemes"], SchemeEntry),
+            broken=tuple(faults),
+        )
+
+    def with_host(self, folder: str | Path) -> Registry:
+        """Return a registry that also knows the host in ``folder``; an installed one of its name gives way.
+
+        Raises:
+            SpecError: the folder holds no readable host.
+        """
+        at = Path(folder).resolve()
+        entry = host_entry(at, Provider("hosts", "", "folder", at.parent))
+        return replace(self, hosts={**self.hosts, entry.spec.name: entry})
+
+    def structure(self, name: str) -> StructureEntry:
+        """Return a structure by name.
+
+        Raises:
+            UsageFault: there is none; the hint names the nearest.
+            ProviderBroken: there is one that could not be read.
+        """
+        return self._get("catalog", self.structures, name)
+
+    def impl(self, structure: str, name: str) -> ImplEntry:
+        """Return an impl of a structure; raises like :meth:`structure`."""
+        return self._get("impls", self.impls, f"{structure}/{name}")
+
+    def host(self, name: str) -> HostEntry:
+        """Return a host by name; raises like :meth:`structure`."""
+        return self._get("hosts", self.hosts, name)
+
+    def device(self, name: str) -> DeviceEntry:
+        """Return a device profile by name; raises like :meth:`structure`."""
+        return self._get("devices", self.devices, name)
+
+    def scheme(self, name: str) -> SchemeEntry:
+        """Return a scheme by name; raises like :meth:`structure`."""
+        return self._get("schemes", self.schemes, name)
+
+    def _get(self, group: str, table: Mapping[str, V], name: str) -> V:
+        if name in table:
+            return table[name]
+        for fault in self.broken:
+            if (fault.group, fault.name) == (group, name):
+                raise fault.error()
+        raise UsageFault(f"no {group} entry is called {name!r}", hint=did_you_mean(name, table))
+
+
+def _only(table: Mapping[str, Entry], kind: type[V]) -> dict[str, V]:
+    return {name: entry for name, entry in table.items() if isinstance(entry, kind)}
+
+
+def _providers(broken: list[Broken]) -> Iterator[Provider]:
+    """Yield one provider per installed entry point; those without a folder on disk are noted in ``broken``."""
+    for group in SCANS:
+        seen: set[str] = set()
+        for point in sorted(metadata.entry_points(group=f"{GROUP_PREFIX}{group}"), key=lambda point: point.value):
+            if point.value in seen:
+                continue
+            seen.add(point.value)
+            origin = f"{point.dist.name} {point.dist.version}" if point.dist else point.name
+            try:
+                yield Provider(group, point.value, origin, packages.package_folder(point.value))
+            except UNREADABLE as fault:
+                broken.append(Broken(group, point.value, origin, str(fault)))
+
+
+def _readable(provider: Provider, broken: list[Broken]) -> Iterator[tuple[str, Entry]]:
+    """Yield the entries of a provider that can be read; the others are noted in ``broken``."""
+    for name, read in SCANS[provider.group](provider):
+        try:
+            yield name, read()
+        except UNREADABLE as fault:
+            broken.append(Broken(provider.group, name, provider.distribution, str(fault)))
+
+
+def load_module(file: str | Path) -> ModuleType:
+    """Execute an impl, host, catalog or scheme file. Called by workers and the runtime only.
+
+    A file with relative imports belongs to the installed provider that holds it; any other gets a name of its own.
+
+    Raises:
+        SpecError: the file cannot be read, or has relative imports and lies in no installed provider.
+        Exception: whatever executing the file raises.
+    """
+    path = Path(file).resolve()
+    source = path.read_bytes() if path.is_file() else b""
+    if not packages.has_relative_import(ast.parse(source, filename=str(path))):
+        return load_file(path)
+    for provider in _providers([]):
+        if package := packages.dotted_package(path, {provider.package: provider.folder}):
+            return load_file(path, package=package)
+    raise SpecError(f"{path}: has relative imports but lies in no installed provider", hint="import by absolute name")
+
+
+def load_impl(entry: ImplEntry) -> ModuleType:
+    """Execute an impl and check that it declares what was read from its source.
+
+    Raises:
+        SpecError: the object ``IMPL`` at run time differs from the literal.
+        Exception: whatever executing the file raises.
+    """
+    module = load_module(entry.file)
+    declared = getattr(module, DECLARED_IMPL, None)
+    if declared != entry.impl:
+        raise SpecError(f"{entry.file}: IMPL at run time is {declared!r}, the source says {entry.impl!r}")
+    return module
