@@ -17,6 +17,9 @@ def _gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu_tanh": _gelu_tanh, "silu": F.silu}
+
+
 def _rms(x: Tensor, eps: float) -> Tensor:
     wide = x.to(torch.promote_types(x.dtype, torch.float32))  # the mean of squares of a 16-bit row needs 32 bits
     return wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
@@ -53,7 +56,7 @@ def reference(  # noqa: PLR0913 (one keyword per slot, axis and constant of stru
         KeyError: an unknown ``activation``, ``norm`` or ``residual``.
         ValueError: ``norm`` needs ``w_norm`` and there is none.
     """
-    act = {"gelu_tanh": _gelu_tanh, "silu": F.silu}[activation]
+    act = _ACTIVATIONS[activation]
     scale = {"none": None, "offset": 1.0, "direct": 0.0}[norm]  # what is added to w_norm
     add = {"none": False, "add": True}[residual]
     h = x  # [..., D]

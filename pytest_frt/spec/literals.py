@@ -30,13 +30,8 @@ def declared_call(path: Path, variable: str, type_name: str) -> ast.Call:
     found = []
     for node in tree.body:
         match node:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)], value=value)
-                | ast.AnnAssign(target=ast.Name(id=name), value=value)
-            ):
-                found += [value] if name == variable else []
-            case _:
-                continue
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found += [node.value] if name == variable else []
     call = found[0] if len(found) == 1 else None
     named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == type_name
     if not named or not isinstance(call, ast.Call) or call.args or any(word.arg is None for word in call.keywords):
