@@ -78,6 +78,7 @@ class WitnessEvidence:
 
     Attributes:
         host: Identity facts.
+        host_output: ``distribution`` or ``values``.
         null: Null control.
         seats: Every seat found.
         not_replaced: Linears and norms in no seat.
@@ -91,6 +92,7 @@ class WitnessEvidence:
     """
 
     host: HostFacts
+    host_output: str
     null: NullControl
     seats: tuple[SeatFacts, ...]
     not_replaced: tuple[NotReplaced, ...]

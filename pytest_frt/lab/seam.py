@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pytest_frt.lab.taps import row_limit
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from pytest_frt.contracts.seat import SeatFacts
 
+MOST_CASE_ROWS = 256
+"""Tallest case: open-ended bands stop here, and wide outputs lower (``row_limit``)."""
 SHORT_ROWS = 8
 """Bands up to this height are fed every row count they admit in turn; taller ones get their rows in one call."""
 
@@ -37,8 +41,9 @@ def splits(rows: int, band: tuple[int, int]) -> Iterator[tuple[int, int]]:
 
 def case_inputs(cases: ModuleType, facts: SeatFacts, band: tuple[int, int], seed: int) -> Iterator[tuple[str, Tensor]]:
     """Yield name and ``x`` of a structure's discriminating cases whose rows the band admits (and M = 0)."""
-    for case in cases.cases(dims=facts.dims, rows=band, variant=facts.variant, seed=seed):
-        x = case.x
+    most = row_limit(facts, MOST_CASE_ROWS)
+    for case in cases.cases(facts.dims, band, facts.variant, seed=seed, most_rows=most):
+        x = case.inputs["x"]
         count = x.numel() // x.shape[-1]
         if count == 0 or band[0] <= count <= band[1]:
             yield case.name, x

@@ -154,6 +154,7 @@ def run(job: WitnessJob) -> None:
     )
     evidence = WitnessEvidence(
         host=facts,
+        host_output=host.spec.output,
         null=NullControl(tensors, differing, missing, repeat, rng),
         seats=seats,
         not_replaced=not_replaced,
