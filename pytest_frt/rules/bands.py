@@ -1,0 +1,147 @@
+"""Host-level bands: how near the outputs of the host with seats must stay to the untouched host's (docs/adr/0005).
+
+Over at least twelve held-out samples the median must reach ``pass`` and the worst must reach ``warn``. The band of a
+host that holds is ``pass`` when the worst sample reaches ``pass`` too, else ``warn``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from pytest_frt.contracts.evidence import HostMetrics
+from pytest_frt.contracts.verdict import Measured, Pass, Refusal, Verdict
+from pytest_frt.errors import SpecError
+from pytest_frt.rules.exact import meets
+from pytest_frt.rules.thresholds import HELD_OUT_SAMPLES
+
+GATE: Final = "parity"
+HOST_BAND: Final = "host_band"
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Limits of one host metric.
+
+    Attributes:
+        metric: Field of ``HostMetrics``.
+        op: ``>=`` or ``<=``.
+        passing: What the median must reach.
+        warning: What the worst sample must reach.
+        because: Why these numbers.
+    """
+
+    metric: str
+    op: str
+    passing: float
+    warning: float
+    because: str
+
+    def worst(self, values: Sequence[float]) -> float:
+        """Return the worst of ``values`` in this metric's direction."""
+        return min(values) if self.op == ">=" else max(values)
+
+
+BANDS: Final = {
+    "values": (
+        Band("cosine", ">=", 0.999, 0.995, "an embedding or action that turns by 2.6 degrees still ranks the same"),
+    ),
+    "distribution": (
+        Band("top1", ">=", 0.95, 0.85, "one position in twenty may be a near tie; one in seven is another model"),
+        Band(
+            "last_cosine", ">=", 0.99, 0.90, "the next token is drawn there; logits share a mean, so 0.9 is already far"
+        ),
+        Band("kl", "<=", 0.1, 0.5, "nats at the worst position: by Pinsker at most 0.22, then 0.5, of the mass moves"),
+    ),
+}
+"""Output kind to its bands; the first metric is the headline."""
+
+
+def of_kind(output: str) -> tuple[Band, ...]:
+    """Return the bands of an output kind.
+
+    Raises:
+        SpecError: unknown kind.
+    """
+    if output not in BANDS:
+        raise SpecError(f"host output kind {output!r} has no bands; known: {', '.join(BANDS)}", hint="fix host.yaml")
+    return BANDS[output]
+
+
+def column(samples: Sequence[HostMetrics], metric: str) -> list[float]:
+    """Return one metric of every sample."""
+    return [float(getattr(sample, metric)) for sample in samples]
+
+
+def sound(output: str, samples: Sequence[HostMetrics]) -> bool:
+    """Report whether every output and every judged number is finite."""
+    metrics = [value for band in of_kind(output) for value in column(samples, band.metric)]
+    return all(sample.finite for sample in samples) and all(map(math.isfinite, metrics))
+
+
+def _band_of(band: Band, values: Sequence[float], spread: Sequence[float]) -> tuple[str, tuple[Measured, ...]]:
+    """Return ``pass``, ``warn`` or ``low``, with the median and the worst."""
+    centre, worst = median(values), band.worst(values)
+    floor = band.warning
+    if spread:
+        own = band.worst(spread)
+        floor = min(floor, own) if band.op == ">=" else max(floor, own)
+    measured = (
+        Measured(f"host.{band.metric}.median", centre, band.op, band.passing, len(values)),
+        Measured(f"host.{band.metric}.worst", worst, band.op, floor, len(values)),
+    )
+    if not (meets(centre, band.op, band.passing) and meets(worst, band.op, floor)):
+        return "low", measured
+    return "pass" if meets(worst, band.op, band.passing) else "warn", measured
+
+
+def judge_samples(output: str, samples: Sequence[HostMetrics], *, spread: Sequence[HostMetrics] = ()) -> Verdict:
+    """Judge a host's held-out samples against its bands.
+
+    Args:
+        output: ``values`` or ``distribution``.
+        samples: At least twelve held-out samples.
+        spread: The untouched host against itself under two seeds (multimodal hosts only): the worst sample may then
+            be as far off as the host is from itself.
+
+    Returns:
+        Pass with its band, or Refusal with reason ``nan``, ``few_samples`` or ``host_band``.
+    """
+    if len(samples) < HELD_OUT_SAMPLES.value:
+        detail = f"{len(samples)} held-out samples, needs {HELD_OUT_SAMPLES.value}: {HELD_OUT_SAMPLES.because}"
+        return Refusal(GATE, "few_samples", detail)
+    if not (sound(output, samples) and sound(output, spread)):
+        bad = [str(sample.sample) for sample in samples if not sound(output, [sample])]
+        return Refusal(GATE, "nan", f"NaN or Inf in host outputs of held-out samples {', '.join(bad)}", at="host")
+    measured: list[Measured] = []
+    low: list[str] = []
+    names: list[str] = []
+    for band in of_kind(output):
+        name, numbers = _band_of(band, column(samples, band.metric), column(spread, band.metric))
+        measured += numbers
+        names.append(name)
+        if name == "low":
+            centre, worst = numbers
+            low.append(
+                f"{band.metric} median {centre.value:.6g} (needs {band.op} {centre.required:g}), "
+                f"worst {worst.value:.6g} (needs {band.op} {worst.required:g})"
+            )
+    if low:
+        return Refusal(GATE, HOST_BAND, "; ".join(low), at="host", measured=tuple(measured))
+    return Pass(GATE, tuple(measured), band="warn" if "warn" in names else "pass")
+
+
+def collapsed(output: str, zeroed: Sequence[HostMetrics]) -> bool:
+    """Report whether a control with zeroed seats falls out of the headline metric's warn band on every sample."""
+    headline = of_kind(output)[0]
+    return bool(zeroed) and not any(
+        sample.finite and meets(getattr(sample, headline.metric), headline.op, headline.warning) for sample in zeroed
+    )
+
+
+def timed_output_floor(output: str) -> float:
+    """Return the cosine that kept outputs of timed iterations must reach: the warn band of the kind's cosine."""
+    return next(band.warning for band in of_kind(output) if band.metric in {"cosine", "last_cosine"})

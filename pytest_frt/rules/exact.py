@@ -1,0 +1,84 @@
+"""Exact small-sample statistics: sign test, group-sequential levels, order-statistic intervals, NaN-proof comparing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_frt.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A closed interval; infinite when the sample is too small for the confidence asked for."""
+
+    low: float
+    high: float
+
+
+def meets(value: float, op: str, limit: float) -> bool:
+    """Report whether ``value op limit`` holds. NaN meets nothing.
+
+    Raises:
+        SpecError: ``op`` is not one of ``>=``, ``<=``, ``>``, ``<``.
+    """
+    match op:
+        case ">=":
+            return value >= limit
+        case "<=":
+            return value <= limit
+        case ">":
+            return value > limit
+        case "<":
+            return value < limit
+    raise SpecError(f"comparison {op!r} is not one of >=, <=, >, <")
+
+
+def upper_tail(trials: int, count: int) -> float:
+    """Return P(Bin(trials, 1/2) >= count), exactly rounded once."""
+    favourable = sum(math.comb(trials, k) for k in range(max(count, 0), trials + 1))
+    return float(favourable / 2**trials)
+
+
+def sign_test(values: Sequence[float], centre: float) -> float:
+    """Return the exact two-sided p-value of "the median is ``centre``"; ties with ``centre`` carry no sign."""
+    above = sum(value > centre for value in values)
+    below = sum(value < centre for value in values)
+    return min(1.0, 2 * upper_tail(above + below, max(above, below)))
+
+
+def order_interval(values: Sequence[float], confidence: float) -> Interval:
+    """Return the order-statistic interval of the median, at least ``confidence`` whatever the distribution.
+
+    The pair of order statistics k and n+1-k covers with 1 - 2 P(Bin(n, 1/2) < k); k is the largest that reaches
+    ``confidence``.
+    """
+    ordered, k = sorted(values), 0
+    while 2 * upper_tail(len(ordered), len(ordered) - k) <= 1 - confidence:
+        k += 1
+    return Interval(ordered[k - 1], ordered[-k]) if k else Interval(-math.inf, math.inf)
+
+
+def crossing_levels(units: Sequence[int], bounds: Sequence[int], chance: float = 0.5) -> list[float]:
+    """Return the probability of having reached a bound, cumulated over the looks of a group-sequential count.
+
+    Args:
+        units: Units collected at each look, increasing.
+        bounds: Count at which each look stops.
+        chance: Chance that one unit counts; 1/2 at the margin itself, more gives power.
+    """
+    alive = {0: 1.0}
+    spent, seen, levels = 0.0, 0, []
+    for total, bound in zip(units, bounds, strict=True):
+        step = total - seen
+        seen = total
+        steps = [math.comb(step, j) * chance**j * (1 - chance) ** (step - j) for j in range(step + 1)]
+        after: dict[int, float] = {}
+        for count, weight in alive.items():
+            for j, probability in enumerate(steps):
+                after[count + j] = after.get(count + j, 0.0) + weight * probability
+        spent += sum(weight for count, weight in after.items() if count >= bound)
+        alive = {count: weight for count, weight in after.items() if count < bound}
+        levels.append(spent)
+    return levels

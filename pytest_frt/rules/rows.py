@@ -1,0 +1,197 @@
+"""Gate rows: the numbers of a record as decimal strings that a verifier recomputes without trusting a verdict."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Final
+
+from pytest_frt.contracts.evidence import Check, HostMetrics, LedgerEntry, NullControl, SeamMetrics
+from pytest_frt.contracts.record import GateRow
+from pytest_frt.contracts.scheme import SeamLimits
+from pytest_frt.errors import EvidenceError
+from pytest_frt.rules import bands, net_win, seam
+from pytest_frt.rules.thresholds import NET_WIN_MARGIN
+
+DECIMAL: Final = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,12})?", re.ASCII)
+PLACES: Final = 12
+RATIO_PLACES: Final = 6
+"""Decimals of a unit ratio: a millionth is far below any margin, and 80 of them stay small in a certificate."""
+FRT_NW_1: Final = "frt_nw_1"
+COUNT_ROWS: Final = (
+    "null_control.tensors_differing",
+    "null_control.repeat_identical",
+    "seats.certified",
+    "ledger.fallbacks",
+    "ledger.never_called",
+    "contract.failed",
+)
+SEAM_NUMBERS: Final = ("reference_ratio", "slope", "rel_l2", "row_rel_l2", "max_abs")
+SEAM_ROWS: Final = tuple(f"parity.seam.{name}" for name in SEAM_NUMBERS)
+NET_WIN_ROW: Final = "latency.net_win"
+
+
+def required_rows(output: str, weights: str) -> tuple[str, ...]:
+    """Return the names a cell certificate must carry.
+
+    Args:
+        output: ``values`` or ``distribution``.
+        weights: ``trained`` or ``random``; random weights make host-level parity vacuous, so it has no row.
+    """
+    host = tuple(f"parity.host.{band.metric}" for band in bands.of_kind(output)) if weights == "trained" else ()
+    return (*COUNT_ROWS, *SEAM_ROWS, *host, NET_WIN_ROW)
+
+
+def decimal(value: float | Decimal, places: int = PLACES) -> str:
+    """Return a plain decimal string: no exponent, no trailing zeros, at most ``places`` decimals.
+
+    Raises:
+        EvidenceError: NaN, infinite, or over 15 integer digits.
+    """
+    text = f"{Decimal(value):.{places}f}" if math.isfinite(value) else str(value)
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    text = "0" if text == "-0" else text
+    if not DECIMAL.fullmatch(text):
+        raise EvidenceError(f"gate number {value} has no plain decimal form: finite and below 1e15 is needed")
+    return text
+
+
+def rounded(processes: Iterable[Iterable[float]]) -> list[list[float]]:
+    """Return unit ratios as a record will hold them, so that judge and verifier see the same numbers."""
+    return [[round(ratio, RATIO_PLACES) for ratio in process] for process in processes]
+
+
+def fold_samples(statistic: str, samples: Sequence[str]) -> str:
+    """Return the ``min``, ``max`` or ``median`` of decimal strings, exactly.
+
+    Raises:
+        EvidenceError: no samples, another statistic, or a sample that is no plain decimal.
+    """
+    for sample in samples:
+        if not DECIMAL.fullmatch(sample):
+            raise EvidenceError(f"gate sample {sample!r} is no plain decimal")
+    values = sorted(Decimal(sample) for sample in samples)
+    if not values:
+        raise EvidenceError(f"statistic {statistic!r} over no samples")
+    middle = len(values) // 2
+    match statistic:
+        case "min":
+            return decimal(values[0])
+        case "max":
+            return decimal(values[-1])
+        case "median":
+            return decimal(values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2)
+    raise EvidenceError(f"statistic {statistic!r} is not one of min, max, median")
+
+
+def row(name: str, op: str, floor: float, values: Sequence[float], statistic: str, *, band: str = "pass") -> GateRow:
+    """Build one row whose ``measured`` is the statistic of its rounded samples."""
+    samples = tuple(decimal(value) for value in values)
+    measured = fold_samples(statistic, samples)
+    return GateRow(name, op, decimal(floor), measured, len(samples), statistic, samples, band)
+
+
+def null_rows(null: NullControl, phase: str) -> tuple[GateRow, ...]:
+    """State the null control of one phase."""
+    differing = len(null.differing) + len(null.missing)
+    repeat = phase not in {*null.repeat_differing, *null.rng_used}
+    return (
+        row("null_control.tensors_differing", "<=", 0, [differing], "max"),
+        row("null_control.repeat_identical", ">=", 1, [int(repeat)], "min"),
+    )
+
+
+def seat_rows(seats: Sequence[str]) -> tuple[GateRow, ...]:
+    """State how many seats the record certifies."""
+    return (row("seats.certified", ">=", 1, [len(seats)], "min"),)
+
+
+def seam_rows(
+    metrics: Sequence[SeamMetrics], seats: Sequence[str], limits: Mapping[str, SeamLimits]
+) -> tuple[GateRow, ...]:
+    """State the seam numbers, one sample per seat: its worst over real inputs, cases and outputs.
+
+    Args:
+        metrics: Seam metrics of at least every seat in ``seats``.
+        seats: Surviving seats, in the order of the samples.
+        limits: Per seat, the limits it was judged by. With seats of several schemes only ``reference_ratio`` has one
+            ceiling for all, and only that row is built.
+
+    Raises:
+        EvidenceError: a seat has no metrics.
+    """
+    worst: dict[str, dict[str, float]] = {seat: {} for seat in seats}
+    for one in metrics:
+        if one.seat in worst:
+            for name, value in seam.numbers(one, limits[one.seat]).items():
+                worst[one.seat][name] = max(value, worst[one.seat].get(name, 0.0))
+    if missing := [seat for seat, found in worst.items() if not found]:
+        raise EvidenceError(f"no seam metrics of {', '.join(missing)}")
+    shared = [seam.ceilings(limits[seat]) for seat in seats]
+    uniform = all(top == shared[0] for top in shared)
+    names = [name for name in SEAM_NUMBERS if uniform or name == "reference_ratio"]
+    return tuple(
+        row(f"parity.seam.{name}", "<=", shared[0][name], [worst[seat][name] for seat in seats], "max")
+        for name in names
+    )
+
+
+def host_rows(output: str, samples: Sequence[HostMetrics], *, band: str) -> tuple[GateRow, ...]:
+    """State the host metrics per held-out sample; ``band`` is that of the parity gate's pass."""
+    return tuple(
+        row(f"parity.host.{one.metric}", one.op, one.passing, bands.column(samples, one.metric), "median", band=band)
+        for one in bands.of_kind(output)
+    )
+
+
+def ledger_rows(entries: Sequence[LedgerEntry], seats: Sequence[str]) -> tuple[GateRow, ...]:
+    """State fallbacks and never-called seats, one sample per seat.
+
+    Raises:
+        EvidenceError: a seat has no ledger entry.
+    """
+    by_seat = {entry.seat: entry for entry in entries}
+    if missing := [seat for seat in seats if seat not in by_seat]:
+        raise EvidenceError(f"no ledger entry of {', '.join(missing)}")
+    found = [by_seat[seat] for seat in seats]
+    return (
+        row("ledger.fallbacks", "<=", 0, [entry.fallbacks for entry in found], "max"),
+        row("ledger.never_called", "<=", 0, [int(entry.served == 0) for entry in found], "max"),
+    )
+
+
+def contract_rows(lifecycle: Sequence[Check]) -> tuple[GateRow, ...]:
+    """State how many lifecycle checks did not end in their declared outcome, one sample per check."""
+    return (row("contract.failed", "<=", 0, [int(not check.ok) for check in lifecycle], "max"),)
+
+
+def net_win_row(processes: Sequence[Sequence[float]], *, attempt: int = 1) -> GateRow:
+    """State the net win: every unit ratio as ``process:ratio``, and the pooled median at the look that decided.
+
+    Raises:
+        EvidenceError: the ratios decide nothing by FRT-NW-1.
+    """
+    units = rounded(processes)
+    samples = tuple(f"{index}:{decimal(ratio, RATIO_PLACES)}" for index, unit in enumerate(units) for ratio in unit)
+    measured = decimal(net_win.pooled_median(net_win.judge_ratios(units, attempt=attempt)))
+    return GateRow(NET_WIN_ROW, ">=", decimal(NET_WIN_MARGIN.value), measured, len(samples), FRT_NW_1, samples)
+
+
+def parse_units(samples: Sequence[str]) -> list[list[float]]:
+    """Read ``process:ratio`` samples back, process-major.
+
+    Raises:
+        EvidenceError: another form, or process indices that do not count up from 0.
+    """
+    processes: list[list[float]] = []
+    for sample in samples:
+        index, _, ratio = sample.partition(":")
+        if index == str(len(processes)):
+            processes.append([])
+        if index != str(len(processes) - 1) or not DECIMAL.fullmatch(ratio):
+            raise EvidenceError(f"unit {sample!r} is not process:ratio in the order of the processes")
+        processes[-1].append(float(ratio))
+    return processes
