@@ -1,0 +1,198 @@
+"""Running a decoder-only language model of transformers: one decode step, one prefill, and their scores."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from pytest_frt.sdk import PhaseSpec, Sample
+
+PREFIX: Final = 64  # tokens already in the cache when decoding starts
+LAYER_SHAPES: Final = 4  # shapes one compiled layer meets: a step, a batched step, a growing cache, a prefill
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A decode step that can be repeated.
+
+    Attributes:
+        tokens: int64 ``[1, rows]``.
+        cache: The key-value cache after the prefix; never handed to the model itself.
+    """
+
+    tokens: Tensor
+    cache: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """A prefill that can be repeated.
+
+    Attributes:
+        tokens: int64 ``[1, rows]``.
+        kept: int64 ``[P]`` positions whose logits are returned.
+    """
+
+    tokens: Tensor
+    kept: Tensor
+
+
+State = Step | Prefill
+
+
+@torch.no_grad()
+def prepare(model: nn.Module, samples: list[Sample], phase: PhaseSpec) -> State:
+    """Build what `run` repeats, from the first sample.
+
+    Args:
+        model: A causal language model.
+        samples: ``input_ids`` int64 ``[1, L]``, L at least the prefix and the scored steps of decode, and the timed
+            rows of a prefill.
+        phase: ``decode`` reads a prefix into a cache once; any other is a prefill.
+    """
+    tokens = _tokens(model, samples[:1])
+    if phase.name == "decode":
+        return Step(tokens[:, PREFIX : PREFIX + phase.timed_rows], _cache_after(model, tokens[:, :PREFIX]))
+    tokens = tokens[:, : phase.timed_rows]
+    return Prefill(tokens, scored_positions(tokens, phase.score_positions))
+
+
+@torch.no_grad()
+def run(model: nn.Module, state: State) -> Tensor:
+    """Run one decode step or one prefill; the state stays as it was.
+
+    Returns:
+        Logits ``[rows, V]`` of the step, or ``[P, V]`` of the kept positions.
+    """
+    match state:
+        case Step(tokens, cache):
+            return _step(model, tokens, snapshot(cache))[0]
+        case Prefill(tokens, kept):
+            logits: Tensor = model(input_ids=tokens, use_cache=False, logits_to_keep=kept).logits
+            return logits[0]
+
+
+@torch.no_grad()
+def score(model: nn.Module, samples: list[Sample], phase: PhaseSpec) -> list[Tensor]:
+    """Return the logits that host-level parity compares, one float32 tensor ``[P, V]`` per sample.
+
+    Decoding is teacher-forced: ``P`` steps after the prefix, several samples in one batch so that a step has as many
+    rows as the phase admits.
+    """
+    if phase.name != "decode":
+        return [run(model, prepare(model, [sample], phase)).float().cpu() for sample in samples]
+    scores: list[Tensor] = []
+    for group in _groups(samples, phase.rows[1]):
+        tokens = _tokens(model, group)
+        cache = _cache_after(model, tokens[:, :PREFIX])
+        columns = tokens[:, PREFIX : PREFIX + phase.score_positions, None].unbind(dim=1)
+        steps = [_step(model, column, cache)[:, 0].float().cpu() for column in columns]
+        scores += [torch.stack([step[i] for step in steps]) for i in range(len(group))]
+    return scores
+
+
+def compile_layers(stack: nn.Module) -> None:
+    """Compile every layer of a stack for itself, in place: seconds, where the whole model takes minutes.
+
+    Layers share their code but differ in their index into the cache, so each needs its own compiled entries.
+    """
+    layers = list(stack.children())
+    if "isolate_recompiles" in inspect.signature(torch.compile).parameters:
+        for layer in layers:
+            layer.compile(isolate_recompiles=True)
+        return
+    # An older torch keeps one list of entries per code object, for the whole process: make room for all layers.
+    limits = torch._dynamo.config  # noqa: SLF001 (the documented place of this setting)
+    limits.recompile_limit = max(limits.recompile_limit, LAYER_SHAPES * len(layers))
+    for layer in layers:
+        layer.compile()
+
+
+def projection(config: Any) -> dict[str, str | int | float | bool | None]:  # noqa: ANN401
+    """Return the settings of a decoder configuration that decide what its seats compute."""
+    plain = {name: getattr(config, name, None) for name in _SETTINGS}
+    rope = getattr(config, "rope_parameters", None) or {}
+    # One table of rope settings, or one per layer type.
+    tables = rope if all(isinstance(table, dict) for table in rope.values()) else {"all": rope}
+    for kind, table in sorted(tables.items()):
+        plain |= {f"rope.{kind}.{name}": value for name, value in sorted(table.items())}
+    plain["layer_types"] = ",".join(getattr(config, "layer_types", None) or ())
+    return plain
+
+
+_SETTINGS: Final = (
+    "model_type",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "hidden_activation",
+    "hidden_act",
+    "rms_norm_eps",
+    "attention_bias",
+    "query_pre_attn_scalar",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "sliding_window",
+    "max_position_embeddings",
+    "vocab_size",
+    "tie_word_embeddings",
+)
+
+
+def scored_positions(tokens: Tensor, count: int) -> Tensor:
+    """Return ``count`` positions of a window ``[1, L]``, evenly spread and ending with the last one."""
+    length = tokens.shape[1]
+    count = min(count, length)
+    return (torch.arange(1, count + 1, device=tokens.device) * length).div(count, rounding_mode="floor") - 1
+
+
+def snapshot(cache: Any) -> Any:  # noqa: ANN401 (a cache class of an unstubbed library)
+    """Return a cache that can grow without changing the original.
+
+    A dynamic cache layer appends by binding new tensors and counters to its attributes, so copying the layer objects
+    is enough: no key or value is copied, and the cost does not depend on the length.
+    """
+    twin = copy.copy(cache)
+    twin.layers = [copy.copy(layer) for layer in cache.layers]
+    return twin
+
+
+def _step(model: nn.Module, tokens: Tensor, cache: Any) -> Tensor:  # noqa: ANN401
+    logits: Tensor = model(input_ids=tokens, use_cache=True, **{_cache_keyword(type(model).forward): cache}).logits
+    return logits
+
+
+def _cache_after(model: nn.Module, tokens: Tensor) -> Any:  # noqa: ANN401
+    from transformers import DynamicCache
+
+    cache = DynamicCache(config=model.config)
+    model(input_ids=tokens, use_cache=True, logits_to_keep=1, **{_cache_keyword(type(model).forward): cache})
+    return cache
+
+
+@functools.cache
+def _cache_keyword(forward: Callable[..., Any]) -> str:
+    # transformers renamed the argument and warns about the old name.
+    return "cache" if "cache" in inspect.signature(forward).parameters else "past_key_values"
+
+
+def _tokens(model: nn.Module, samples: list[Sample]) -> Tensor:
+    return torch.cat([sample["input_ids"] for sample in samples]).to(next(model.parameters()).device)
+
+
+def _groups(samples: list[Sample], rows: int) -> Iterator[list[Sample]]:
+    """Yield the samples in the fewest groups of at most ``rows``, as equal in size as they can be."""
+    count = math.ceil(len(samples) / rows) or 1
+    for i in range(count):
+        yield samples[i * len(samples) // count : (i + 1) * len(samples) // count]
