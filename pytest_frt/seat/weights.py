@@ -43,7 +43,7 @@ def slot_tensors(model: nn.Module, facts: SeatFacts) -> dict[str, Tensor]:
 
 def _slot_bytes(name: str, tensor: Tensor) -> SlotBytes:
     flat = tensor.contiguous().reshape(-1).cpu()
-    data = memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else memoryview(b"")
+    data = flat.view(torch.uint8).numpy().data if flat.numel() else memoryview(b"")
     return SlotBytes(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), data)
 
 

@@ -8,8 +8,8 @@ The format is ``frt-weights-v1``; ``||`` joins bytes, ``u32``/``u64`` are big-en
     slot         = text(name) || text(dtype) || text(shape) || tensor
     text(t)      = u32(length of t) || t
 
-``dtype`` is torch's name without its prefix (``float32``), ``shape`` the sizes joined by ``x`` (``2048x640``). Bytes are
-the contiguous little-endian elements in the layout the host stores; a transposed slot is hashed as stored.
+``dtype`` is torch's name without its prefix (``float32``), ``shape`` the sizes joined by ``x`` (``2048x640``). The
+bytes are the contiguous little-endian elements in the layout the host stores; a transposed slot is hashed as stored.
 """
 
 from __future__ import annotations

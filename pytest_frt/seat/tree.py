@@ -1,0 +1,115 @@
+"""Module trees: paths, what lies under them, and what kind of layer a module is, by its tensors and behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+EPS_NAMES = ("eps", "variance_epsilon", "epsilon")
+MATRIX = 2
+"""Axes of a weight matrix."""
+
+
+def join(parent: str, child: str) -> str:
+    """Join dotted paths; either may be empty."""
+    return ".".join(part for part in (parent, child) if part)
+
+
+def under(path: str, place: str) -> bool:
+    """Return whether ``path`` is ``place`` or lies below it."""
+    return not place or path == place or path.startswith(f"{place}.")
+
+
+def under_any(path: str, places: Iterable[str]) -> bool:
+    """Return whether ``path`` is or lies below one of ``places``."""
+    return any(under(path, place) for place in places)
+
+
+def ancestors(path: str) -> Iterator[str]:
+    """Yield ``path`` and its parents, the root excluded."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
+
+
+def child_of(module: nn.Module, path: str) -> object | None:
+    """Return what lies at a dotted path below ``module``: a module, a function, a number; None when nothing does."""
+    at: object = module
+    for part in path.split(".") if path else ():
+        if isinstance(at, nn.Sequential | nn.ModuleList | nn.ModuleDict) and part in at._modules:  # noqa: SLF001
+            at = at._modules[part]  # noqa: SLF001
+        else:
+            at = getattr(at, part, None)
+        if at is None:
+            return None
+    return at
+
+
+def paths_of(model: nn.Module) -> dict[int, list[str]]:
+    """Return module identity to every dotted path that reaches it."""
+    out: dict[int, list[str]] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        out.setdefault(id(module), []).append(path)
+    return out
+
+
+def own_tensor(module: nn.Module, name: str) -> Tensor | None:
+    """Return a parameter or buffer that the module itself holds."""
+    tensor = module._parameters.get(name)  # noqa: SLF001 (a property may hide what is stored)
+    return tensor if tensor is not None else module._buffers.get(name)  # noqa: SLF001
+
+
+def why_not_linear(module: nn.Module) -> str:
+    """Return why a module is not exactly ``x @ weight.T (+ bias)``; empty when it is.
+
+    The test is the function that runs, so that a subclass which overrides nothing counts and one that adds an
+    adapter, a quantised weight or a parametrisation does not.
+    """
+    if type(module).forward is not nn.Linear.forward or "forward" in vars(module):
+        return f"its forward is {type(module).__qualname__}'s own, not that of a plain linear"
+    if parametrize.is_parametrized(module):
+        return "its weight is parametrised"
+    weight = own_tensor(module, "weight")
+    if type(weight) not in (nn.Parameter, Tensor):
+        return f"its weight is a {type(weight).__qualname__}, not a plain tensor"
+    return ""
+
+
+def is_matrix_layer(module: nn.Module) -> bool:
+    """Return whether a module holds a weight matrix it multiplies with (an embedding looks rows up instead)."""
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        return False
+    weight = own_tensor(module, "weight")
+    return isinstance(module, nn.Linear) or (weight is not None and weight.dim() == MATRIX)
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Return whether a module normalises: it has an epsilon and, itself, no tensor of more than one axis."""
+    own = [tensor for tensor in (*module._parameters.values(), *module._buffers.values()) if tensor is not None]  # noqa: SLF001
+    epsilon = any(isinstance(getattr(module, name, None), float) for name in EPS_NAMES)
+    heavy = any(tensor.dim() >= MATRIX for tensor in own)
+    return epsilon and not heavy and all(is_matrix_layer(child) for child in module.children())
+
+
+def drops_out(module: nn.Module) -> bool:
+    """Return whether anything below drops values at random as it stands."""
+    kinds = (nn.modules.dropout._DropoutNd,)  # noqa: SLF001 (the common base of every dropout)
+    return any(isinstance(part, kinds) and part.training and part.p > 0 for part in module.modules())
+
+
+def tensors_under(model: nn.Module, places: Iterable[str]) -> dict[str, Tensor]:
+    """Return every parameter and buffer under ``places`` by full dotted name, tied ones under each of their names."""
+    out: dict[str, Tensor] = {}
+    for place in places:
+        module = model.get_submodule(place)
+        out |= {join(place, name): tensor for name, tensor in module.named_parameters(remove_duplicate=False)}
+        out |= {join(place, name): tensor for name, tensor in module.named_buffers(remove_duplicate=False)}
+    return out
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return e.g. ``float32``."""
+    return str(dtype).removeprefix("torch.")
