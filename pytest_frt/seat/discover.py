@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -82,7 +82,7 @@ class _Search:
                 self.refused.pop(key, None)
             case Refused():
                 if key not in self.refused or self.refused[key].stage < found.stage:
-                    self.refused[key] = found
+                    self.refused[key] = replace(found, remaining=remaining)
             case Absent():
                 pass
 
@@ -127,25 +127,17 @@ def _search_structure(search: _Search, structure: Structure, rules: list[SeamRul
             search.offer(Candidate(search.model, path, module, structure, rule, reference, search.paths))
 
 
-def _reason(search: _Search, path: str) -> str:
-    if why := search.excluded(path):
-        return why
-    near = [
-        (len(place), f"{name}: {why.reason}")
-        for (place, name), why in search.refused.items()
-        if tree.under(path, place)
-    ]
-    return max(near)[1] if near else NO_PLACE
-
-
 def _not_replaced(search: _Search) -> Iterator[NotReplaced]:
-    """Yield, in the order of the module tree, what is in no seat and what was refused."""
-    refused: dict[str, list[NotReplaced]] = {}
+    """Yield, in the order of the module tree, seams that were refused and layers that are in no seat."""
+    seams: dict[str, list[NotReplaced]] = {}
+    layers: dict[str, str] = {}
     for (path, structure), why in search.refused.items():
-        refused.setdefault(path, []).append(NotReplaced(path, structure, why.reason))
+        if why.remaining:
+            layers[path] = f"{structure}: {why.reason}"
+        else:
+            seams.setdefault(path, []).append(NotReplaced(path, structure, why.reason))
     for path, module in search.model.named_modules():
+        yield from seams.get(path, ())
         kind = LINEAR if tree.is_matrix_layer(module) else NORM if tree.is_norm(module) else ""
         if kind and not search.in_seat(path):
-            yield NotReplaced(path, kind, _reason(search, path))
-        elif not kind:
-            yield from refused.get(path, ())
+            yield NotReplaced(path, kind, search.excluded(path) or layers.get(path, NO_PLACE))

@@ -32,10 +32,12 @@ class Refused:
     Attributes:
         reason: Why.
         stage: How many checks held before; of several rules the one that came furthest has the telling reason.
+        remaining: True when the rule takes any layer that is left, so that the reason is about the layer itself.
     """
 
     reason: str
     stage: int
+    remaining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
