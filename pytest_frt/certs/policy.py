@@ -1,0 +1,285 @@
+"""The trust policy (``frt-trust.toml``): who may certify what, and how good it must be. Deny by default.
+
+The file is the only source of trust: keys are typed here and never by an envelope, and what no rule allows is refused.
+It must belong to root or the reader, be writable by nobody else, and be no symbolic link. Unknown members are errors,
+since a typo must not loosen anything; floats are errors, since ``nan`` compares false with everything.
+
+Refusal codes: ``POLICY_FILE``, ``POLICY_SYNTAX``, ``POLICY_SCHEMA``, ``POLICY_DUPKEY``, ``KEY_WEAK``, ``KEY_FORMAT``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, NoReturn, TypeVar
+
+from pytest_frt.certs.decode import OPS
+from pytest_frt.certs.files import read_owned
+from pytest_frt.certs.gates import Floor
+from pytest_frt.certs.keys import PublicKey, parse_public
+from pytest_frt.certs.reading import Node
+from pytest_frt.errors import CertificateRefused
+
+T = TypeVar("T")
+
+SCHEMA: Final = "frt-trust/1"
+STATUSES: Final = ("active", "retired", "revoked")
+COMPOSITIONS: Final = ("cell", "plan")
+ANY: Final = "*"
+DEFAULT_SKEW_S: Final = 300
+DEFAULT_LIFE_DAYS: Final = 400
+_FILE_CAP: Final = 1024 * 1024
+_MAX_SKEW_S: Final = 3_600
+_MAX_LIFE_DAYS: Final = 3_650
+_TOP: Final = (
+    "schema", "version", "expires", "min_time", "skew_s", "max_life_days", "weights", "revision", "composition",
+    "allow_warn", "allow_synthetic", "require", "deny", "floors", "key", "rule",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedKey:
+    """A key of the policy. ``retired``: signs nothing new, old signatures stand. ``revoked``: all it signed is dead."""
+
+    owner: str
+    public: PublicKey
+    valid_from: datetime
+    valid_until: datetime
+    status: str
+
+    def alive(self, now: datetime) -> bool:
+        """Report whether a signature of this key may count at ``now``."""
+        if self.status == "revoked" or now < self.valid_from:
+            return False
+        return self.status == "retired" or now <= self.valid_until
+
+    def covers(self, issued: datetime) -> bool:
+        """Report whether the key was valid when the certificate says it was issued."""
+        return self.valid_from <= issued <= self.valid_until
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a set of signers may certify together for one issuer. Patterns are exact, ``*``, or end in ``/*``."""
+
+    issuer: str
+    signers: frozenset[str]
+    threshold: int
+    structures: tuple[str, ...]
+    kernels: tuple[str, ...]
+    hosts: tuple[str, ...]
+    devices: tuple[str, ...]
+    schemes: tuple[str, ...]
+    floors: tuple[Floor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """One denied thing: ``kind`` is ``payload``, ``tree``, ``key`` or ``commit`` (repo@revision)."""
+
+    kind: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Require:
+    """Facts a certificate must state: software distributions, members of ``device``, members or libraries of ``host``."""
+
+    software: tuple[str, ...] = ("torch",)
+    device: tuple[str, ...] = ("arch", "name")
+    host: tuple[str, ...] = ("configDigest", "moduleSourceDigest")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A loaded policy; see the module and ``frt trust init`` for the meaning of each member."""
+
+    source: str
+    version: int
+    expires: datetime
+    min_time: datetime
+    skew: timedelta
+    max_life: timedelta
+    composition: str
+    allow_warn: bool
+    allow_synthetic: bool
+    require: Require
+    deny: tuple[Deny, ...]
+    floors: tuple[Floor, ...]
+    keys: tuple[TrustedKey, ...]
+    rules: tuple[Rule, ...]
+
+
+def matches(pattern: str, value: str) -> bool:
+    """Report whether ``value`` is ``pattern``, or lies below it when it ends in ``/*`` after a whole segment."""
+    if pattern == ANY:
+        return True
+    return value.startswith(pattern[:-1]) if pattern.endswith("/*") else value == pattern
+
+
+def load(path: str | Path) -> Policy:
+    """Return the policy of a file.
+
+    Raises:
+        CertificateRefused: with the codes of the module docstring.
+        UsageFault: the file is missing.
+    """
+    data = read_owned(Path(path), code="POLICY_FILE", cap=_FILE_CAP)
+    return parse(data, str(path))
+
+
+def parse(data: bytes, source: str = "policy") -> Policy:
+    """Return the policy of TOML bytes.
+
+    Raises:
+        CertificateRefused: with the codes of the module docstring.
+    """
+    try:
+        document = tomllib.loads(data.decode(), parse_float=_no_float)
+    except UnicodeDecodeError as error:
+        raise CertificateRefused("POLICY_SYNTAX", f"{source} is not UTF-8 at byte {error.start}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise CertificateRefused("POLICY_SYNTAX", f"{source} is not TOML: {error}") from None
+    root = Node(document, source, code="POLICY_SCHEMA").only(_TOP)
+    root.get("schema").word((SCHEMA,))
+    # The two words below name what this release can check; the member is there so that a file says it.
+    _optional(root, "weights", lambda node: node.word(("exact",)), "exact")
+    _optional(root, "revision", lambda node: node.word(("bytes",)), "bytes")
+    keys = tuple(_key(node) for node in root.get("key").items())
+    _check_keys(keys)
+    return Policy(
+        source=source,
+        version=root.get("version").integer(1),
+        expires=root.get("expires").moment(),
+        min_time=root.get("min_time").moment(),
+        skew=timedelta(seconds=_optional(root, "skew_s", lambda n: n.integer(0, _MAX_SKEW_S), DEFAULT_SKEW_S)),
+        max_life=timedelta(
+            days=_optional(root, "max_life_days", lambda n: n.integer(1, _MAX_LIFE_DAYS), DEFAULT_LIFE_DAYS)
+        ),
+        composition=root.get("composition").word(COMPOSITIONS),
+        allow_warn=_optional(root, "allow_warn", Node.flag, default=False),
+        allow_synthetic=_optional(root, "allow_synthetic", Node.flag, default=False),
+        require=_optional(root, "require", _require, Require()),
+        deny=_optional(root, "deny", lambda node: tuple(_deny(item) for item in node.items()), ()),
+        floors=_optional(root, "floors", lambda node: _floors(node, "the policy"), ()),
+        keys=keys,
+        rules=_rules(root.get("rule"), frozenset(key.owner for key in keys)),
+    )
+
+
+def _no_float(text: str) -> NoReturn:
+    raise CertificateRefused("POLICY_SCHEMA", f"the number {text[:40]} is a float; write decimals as strings")
+
+
+def _optional(node: Node, name: str, read: Callable[[Node], T], default: T) -> T:
+    found = node.find(name)
+    return default if found is None else read(found)
+
+
+def _key(node: Node) -> TrustedKey:
+    node.only(("owner", "public", "from", "until", "status"))
+    key = TrustedKey(
+        owner=node.get("owner").identifier(),
+        public=parse_public(node.get("public").text()),
+        valid_from=node.get("from").moment(),
+        valid_until=node.get("until").moment(),
+        status=node.get("status").word(STATUSES),
+    )
+    if key.valid_from >= key.valid_until:
+        raise node.wrong("a key whose window (from, until) has a length")
+    return key
+
+
+def _check_keys(keys: tuple[TrustedKey, ...]) -> None:
+    if not keys:
+        raise CertificateRefused("POLICY_SCHEMA", "the policy names no key", hint="frt trust init --key PUB")
+    seen: dict[PublicKey, str] = {}
+    for key in keys:
+        # One key under two owners would count twice against a threshold.
+        if key.public in seen:
+            raise CertificateRefused(
+                "POLICY_DUPKEY", f"key {key.public.keyid} is listed twice: {seen[key.public]} and {key.owner}"
+            )
+        seen[key.public] = key.owner
+
+
+def _rules(node: Node, owners: frozenset[str]) -> tuple[Rule, ...]:
+    rules = tuple(_rule(item, index) for index, item in enumerate(node.items(), start=1))
+    if not rules:
+        raise node.wrong("a non-empty array of rules")
+    for rule in rules:
+        if strangers := sorted(rule.signers - owners):
+            raise CertificateRefused("POLICY_SCHEMA", f"rule for {rule.issuer} names {strangers[0]}, who owns no key")
+        if not 1 <= rule.threshold <= len(rule.signers):
+            raise CertificateRefused(
+                "POLICY_SCHEMA", f"rule for {rule.issuer} needs {rule.threshold} of {len(rule.signers)} signers"
+            )
+    return rules
+
+
+def _rule(node: Node, number: int) -> Rule:
+    patterns = ("structures", "kernels", "hosts", "devices", "schemes")
+    node.only(("issuer", "signers", "threshold", "floors", *patterns))
+    return Rule(
+        issuer=node.get("issuer").identifier(),
+        signers=frozenset(item.identifier() for item in node.get("signers").items()),
+        threshold=_optional(node, "threshold", lambda n: n.integer(1), 1),
+        structures=_patterns(node.get("structures")),
+        kernels=_patterns(node.get("kernels")),
+        hosts=_patterns(node.get("hosts")),
+        devices=_patterns(node.get("devices")),
+        schemes=_patterns(node.get("schemes")),
+        floors=_optional(node, "floors", lambda n: _floors(n, f"rule {number}"), ()),
+    )
+
+
+def _patterns(node: Node) -> tuple[str, ...]:
+    return tuple(_pattern(item) for item in node.items())
+
+
+def _pattern(node: Node) -> str:
+    text = node.text()
+    if text != ANY:
+        Node(text.removesuffix("/*"), node.where, code="POLICY_SCHEMA").identifier()
+    return text
+
+
+def _floors(node: Node, by: str) -> tuple[Floor, ...]:
+    return tuple(_floor(name, item, by) for name, item in node.pairs())
+
+
+def _floor(name: str, node: Node, by: str) -> Floor:
+    node.only(("op", "value", "min_n"))
+    value = Decimal(node.get("value").decimal())
+    return Floor(name, node.get("op").word(OPS), value, _optional(node, "min_n", Node.integer, 1), by)
+
+
+def _require(node: Node) -> Require:
+    node.only(("software", "device", "host"))
+    default = Require()
+    return Require(
+        software=_optional(node, "software", Node.texts, default.software),
+        device=_optional(node, "device", Node.texts, default.device),
+        host=_optional(node, "host", Node.texts, default.host),
+    )
+
+
+def _deny(node: Node) -> Deny:
+    node.only(("payload", "tree", "key", "repo", "revision", "reason"))
+    reason = node.get("reason").text()
+    kinds = [kind for kind in ("payload", "tree", "key", "repo") if node.find(kind)]
+    if len(kinds) != 1 or (node.find("revision") is not None) != (kinds == ["repo"]):
+        raise node.wrong("one of payload, tree, key, or repo with revision")
+    match kinds[0]:
+        case "repo":
+            commit = f"{node.get('repo').identifier()}@{node.get('revision').identifier()}"
+            return Deny("commit", commit, reason)
+        case "key":
+            return Deny("key", parse_public(node.get("key").text()).text, reason)
+        case kind:
+            return Deny(kind, node.get(kind).sha256(), reason)

@@ -1,0 +1,212 @@
+"""Typed reading of a parsed document: each value is taken as exactly what it must be, or refused with its place.
+
+``Node`` is a cursor over the plain values that the JSON and the TOML parser return. It is used for statements (code
+``SCHEMA``) and for the trust policy (code ``POLICY_SCHEMA``). Grammars of the text fields live here too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from pytest_frt.certs.strict_json import FORBIDDEN_TEXT, MAX_INT, STATEMENT
+from pytest_frt.errors import CertificateRefused
+from pytest_frt.spec.tree import TreeInvalid, check_name
+
+TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
+EMPTY_SHA256: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+MAX_FILE_NAME: Final = 255
+MAX_FILE_DEPTH: Final = 12
+
+_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,12})?")
+# Exact float64 constants and float32 scales may be small: more fraction digits than a gate number needs.
+_REAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,60})?")
+_IDENTIFIER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9][A-Za-z0-9._+@-]*){0,3}")
+
+
+def check_file_name(name: str) -> str:
+    """Return ``name``, a relative path of ASCII segments that means the same file on every system, or refuse it.
+
+    Raises:
+        CertificateRefused: ``NAME``: absolute, empty, hidden, dotted, reserved, too long or non-ASCII.
+    """
+    try:
+        check_name(name)
+    except TreeInvalid as error:
+        raise CertificateRefused("NAME", error.message) from None
+    if len(name) > MAX_FILE_NAME or name.count("/") >= MAX_FILE_DEPTH:
+        raise CertificateRefused("NAME", f"file name {name[:80]!r}... has {len(name)} characters in too many folders")
+    return name
+
+
+def time_text(moment: datetime) -> str:
+    """Return ``moment`` as ``YYYY-MM-DDTHH:MM:SSZ``; fractions of a second are dropped.
+
+    Raises:
+        CertificateRefused: ``TIME_FORMAT`` for a moment without a time zone.
+    """
+    if moment.tzinfo is None:
+        raise CertificateRefused("TIME_FORMAT", f"time {moment.isoformat()} has no time zone", hint="pass a UTC time")
+    return moment.astimezone(UTC).strftime(TIME_FORMAT)
+
+
+def parse_time(text: str, where: str = "time") -> datetime:
+    """Return the UTC moment of a text in the one format that is taken.
+
+    Raises:
+        CertificateRefused: ``TIME_FORMAT``: other formats, and days that do not exist.
+    """
+    try:
+        if _TIME.fullmatch(text):
+            return datetime.strptime(text, TIME_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        pass
+    raise CertificateRefused("TIME_FORMAT", f"{where} is {text[:40]!r}, not a moment written YYYY-MM-DDTHH:MM:SSZ")
+
+
+class Node:
+    """A value and its place in the document.
+
+    Args:
+        value: What the parser returned.
+        place: Member name or ``[index]`` inside ``parent``.
+        parent: The enclosing node; its code is inherited.
+        code: Refusal code of a value of the wrong type.
+    """
+
+    __slots__ = ("_code", "_parent", "_place", "value")
+
+    def __init__(self, value: object, place: str, parent: Node | None = None, code: str = "SCHEMA") -> None:
+        self.value = value
+        self._place = place
+        self._parent = parent
+        self._code: str = parent._code if parent else code
+
+    @property
+    def where(self) -> str:
+        """Dotted place, e.g. ``predicate.gates[3].n``."""
+        if self._parent is None:
+            return self._place
+        dot = "" if self._place.startswith("[") else "."
+        return f"{self._parent.where}{dot}{self._place}"
+
+    def wrong(self, need: str) -> CertificateRefused:
+        """Return the refusal that says what this place needs."""
+        return CertificateRefused(self._code, f"{self.where} is not {need}")
+
+    def _members(self) -> dict[str, object]:
+        if not isinstance(self.value, dict):
+            raise self.wrong("an object")
+        return self.value
+
+    def get(self, name: str) -> Node:
+        """Return the member ``name``, which must be there."""
+        members = self._members()
+        if name not in members:
+            raise CertificateRefused(self._code, f"{self.where} has no member {name!r}")
+        return Node(members[name], name, self)
+
+    def find(self, name: str) -> Node | None:
+        """Return the member ``name``, or None when it is absent."""
+        members = self._members()
+        return Node(members[name], name, self) if name in members else None
+
+    def pairs(self) -> Iterator[tuple[str, Node]]:
+        """Yield name and node of every member of an object whose names are data."""
+        for name, value in self._members().items():
+            yield name, Node(value, name, self)
+
+    def only(self, names: Collection[str]) -> Node:
+        """Return this node after refusing members outside ``names`` (policy: a typo must not loosen anything)."""
+        for name in self._members():
+            if name not in names:
+                raise CertificateRefused(
+                    self._code, f"{self.where} has the unknown member {name!r}", hint=f"known: {', '.join(names)}"
+                )
+        return self
+
+    def items(self) -> list[Node]:
+        """Return the nodes of an array."""
+        if not isinstance(self.value, list):
+            raise self.wrong("an array")
+        return [Node(value, f"[{index}]", self) for index, value in enumerate(self.value)]
+
+    def text(self) -> str:
+        """Return a non-empty or empty string of printable text."""
+        if not isinstance(self.value, str) or len(self.value) > STATEMENT.string or FORBIDDEN_TEXT.search(self.value):
+            raise self.wrong("printable text")
+        return self.value
+
+    def word(self, allowed: Collection[str]) -> str:
+        """Return one of ``allowed``."""
+        text = self.text()
+        if text not in allowed:
+            raise self.wrong(f"one of {', '.join(sorted(allowed))}")
+        return text
+
+    def identifier(self) -> str:
+        """Return ASCII ``name`` or ``name/name`` (up to four segments), compared bytewise everywhere."""
+        text = self.text()
+        if not _IDENTIFIER.fullmatch(text):
+            raise CertificateRefused("NAME", f"{self.where} {text[:80]!r} is not an identifier of ASCII segments")
+        return text
+
+    def file_name(self) -> str:
+        """Return a plain relative file name."""
+        return check_file_name(self.text())
+
+    def flag(self) -> bool:
+        """Return true or false."""
+        if not isinstance(self.value, bool):
+            raise self.wrong("true or false")
+        return self.value
+
+    def integer(self, low: int = 0, high: int = MAX_INT) -> int:
+        """Return an integer of the inclusive range."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool) or not low <= self.value <= high:
+            raise self.wrong(f"an integer from {low} to {high}")
+        return self.value
+
+    def decimal(self) -> str:
+        """Return a decimal string of a gate."""
+        return self._number(_DECIMAL)
+
+    def real(self) -> str:
+        """Return a decimal string of a constant or scale."""
+        return self._number(_REAL)
+
+    def _number(self, grammar: re.Pattern[str]) -> str:
+        if not isinstance(self.value, str) or not grammar.fullmatch(self.value):
+            raise CertificateRefused("DECIMAL", f"{self.where} is not a decimal string")
+        if self.value.startswith("-0") and not self.value.strip("-0."):
+            raise CertificateRefused("DECIMAL", f"{self.where} is a negative zero")
+        return self.value
+
+    def decimals(self) -> tuple[str, ...]:
+        """Return an array of decimal strings."""
+        return tuple(item.decimal() for item in self.items())
+
+    def texts(self) -> tuple[str, ...]:
+        """Return an array of texts."""
+        return tuple(item.text() for item in self.items())
+
+    def sha256(self) -> str:
+        """Return 64 lower-case hex digits."""
+        if not isinstance(self.value, str) or not _SHA256.fullmatch(self.value):
+            raise CertificateRefused("DIGEST", f"{self.where} is not a sha256 of 64 lower-case hex digits")
+        return self.value
+
+    def digest_set(self) -> str:
+        """Return the sha256 of an in-toto digest set; other algorithms are ignored and never sufficient."""
+        found = self.find("sha256")
+        if found is None:
+            raise CertificateRefused("DIGEST", f"{self.where} has no sha256")
+        return found.sha256()
+
+    def moment(self) -> datetime:
+        """Return a UTC moment."""
+        return parse_time(self.text(), self.where)

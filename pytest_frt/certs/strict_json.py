@@ -1,0 +1,178 @@
+"""One strict JSON dialect for statements and envelopes: what the signer writes and the only thing the verifier reads.
+
+The standard parser takes duplicate keys, ``NaN``, ``1e400``, UTF-16 and 4,300-digit integers, and recurses until the
+interpreter gives up. Two readers that disagree on such a document can be shown two certificates with one signature.
+Work is done in this order, so that nothing expensive happens before its cap was checked:
+
+1. size, byte order mark, NUL (``JSON_SIZE``, ``JSON_BOM``, ``JSON_NUL``)
+2. strict UTF-8 (``JSON_UTF8``)
+3. nesting depth and number of separators, before the recursive parser runs (``JSON_DEPTH``, ``JSON_TOKENS``)
+4. the parser, which refuses duplicate keys and keys that differ in case only (``JSON_DUPKEY``), every number that is
+   not an integer (``JSON_FLOAT``), integers beyond 2**53 - 1 and ``-0`` (``JSON_INT``), and bad syntax (``JSON_SYNTAX``)
+5. every string: length, control, bidirectional, zero-width and surrogate characters (``JSON_STRING``)
+
+Numbers other than integers travel as decimal strings; ``real_text`` writes a float64 exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, NoReturn, TypeAlias
+
+from pytest_frt.errors import CertificateRefused
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | bool | None"
+
+MAX_INT: Final = 2**53 - 1  # other languages read JSON integers as doubles
+FORBIDDEN_TEXT: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\U000e0000-\U000e007f]"
+)
+_MAX_INT_DIGITS: Final = len(str(MAX_INT))
+_BOM: Final = b"\xef\xbb\xbf"
+# The closing quote is optional, so that an unterminated string costs one pass; the parser refuses it later.
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_OPENING: Final = frozenset(b"[{")
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Limits checked before the parser runs: bytes, nesting levels, commas and colons, characters of one string."""
+
+    size: int
+    depth: int = 24
+    separators: int = 20_000
+    string: int = 4_096
+
+
+STATEMENT: Final = Caps(size=256 * 1024)
+ENVELOPE: Final = Caps(size=512 * 1024, string=512 * 1024)  # the payload is one base64 string
+
+
+def parse(data: bytes, caps: Caps) -> Json:
+    """Return the value of ``data``.
+
+    Raises:
+        CertificateRefused: a ``JSON_*`` code; the message holds numbers and never text of the document.
+    """
+    text = _decode(data, caps)
+    _scan(data, caps)
+    try:
+        value: Json = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise CertificateRefused("JSON_SYNTAX", f"not JSON at character {error.pos}: {error.msg}") from None
+    _check_strings(value, caps.string)
+    return value
+
+
+def serialise(value: Json, caps: Caps = STATEMENT) -> bytes:
+    """Return canonical bytes: UTF-8, sorted keys, no blanks. The parser above has accepted them.
+
+    Raises:
+        CertificateRefused: ``value`` cannot be said in this dialect.
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if found := FORBIDDEN_TEXT.search(text):
+        raise CertificateRefused("JSON_STRING", f"a string holds the character U+{ord(found.group()):04X}")
+    data = text.encode()
+    parse(data, caps)
+    return data
+
+
+def real_text(value: float) -> str:
+    """Return the shortest fixed-notation text that reads back as exactly ``value`` (float64).
+
+    Raises:
+        CertificateRefused: ``DECIMAL`` for NaN and the infinities.
+    """
+    if not math.isfinite(value):
+        raise CertificateRefused("DECIMAL", f"{value} is not a finite number")
+    return _trimmed(f"{Decimal(repr(float(value))):f}")
+
+
+def clean_text(text: str, limit: int = STATEMENT.string) -> str:
+    """Return ``text`` as one printable line for a field that people read: a message of a library may hold anything."""
+    line = FORBIDDEN_TEXT.sub(" ", text)
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _trimmed(text: str) -> str:
+    """Drop what carries no value: trailing zeros of a fraction, and the sign of zero."""
+    short = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if short == "-0" else short
+
+
+def _decode(data: bytes, caps: Caps) -> str:
+    if len(data) > caps.size:
+        raise CertificateRefused("JSON_SIZE", f"{len(data)} bytes, over the cap of {caps.size}")
+    if data.startswith(_BOM):
+        raise CertificateRefused("JSON_BOM", "starts with a byte order mark")
+    if b"\x00" in data:
+        raise CertificateRefused("JSON_NUL", f"holds a NUL byte at offset {data.index(0)}")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CertificateRefused("JSON_UTF8", f"not UTF-8 at byte {error.start}") from None
+
+
+def _scan(data: bytes, caps: Caps) -> None:
+    """Bound what the recursive parser will do. Quotes and backslashes never occur inside a multi-byte character."""
+    bare = _STRING.sub(b"", data)
+    separators = bare.count(b",") + bare.count(b":")
+    if separators > caps.separators:
+        raise CertificateRefused("JSON_TOKENS", f"{separators} commas and colons, over the cap of {caps.separators}")
+    depth = 0
+    for byte in bare.translate(None, _NOT_BRACKETS):
+        depth += 1 if byte in _OPENING else -1
+        if depth > caps.depth:
+            raise CertificateRefused("JSON_DEPTH", f"nested deeper than {caps.depth}")
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise CertificateRefused("JSON_DUPKEY", f"an object of {len(pairs)} members repeats a key")
+    # Go matches keys without regard to case and takes the last one.
+    if len({key.casefold() for key in members}) != len(members):
+        raise CertificateRefused("JSON_DUPKEY", f"an object of {len(pairs)} members has keys that differ in case only")
+    return members
+
+
+def _integer(text: str) -> int:
+    if text == "-0" or len(text.lstrip("-")) > _MAX_INT_DIGITS or abs(int(text)) > MAX_INT:
+        raise CertificateRefused("JSON_INT", f"an integer of {len(text)} characters is -0 or beyond 2**53 - 1")
+    return int(text)
+
+
+def _no_float(text: str) -> NoReturn:
+    raise CertificateRefused("JSON_FLOAT", f"a number of {len(text)} characters is no integer")
+
+
+def _check_strings(value: Json, limit: int) -> None:
+    todo: list[Json] = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            _check_string(item, limit)
+        elif isinstance(item, list):
+            todo.extend(item)
+        elif isinstance(item, dict):
+            todo.extend(item.values())
+            for key in item:
+                _check_string(key, limit)
+
+
+def _check_string(text: str, limit: int) -> None:
+    if len(text) > limit:
+        raise CertificateRefused("JSON_STRING", f"a string of {len(text)} characters, over the cap of {limit}")
+    if not (text.isascii() and text.isprintable()) and (found := FORBIDDEN_TEXT.search(text)):
+        raise CertificateRefused("JSON_STRING", f"a string holds the character U+{ord(found.group()):04X}")
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_int=_integer, parse_float=_no_float, parse_constant=_no_float
+)

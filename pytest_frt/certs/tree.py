@@ -1,0 +1,154 @@
+"""Directories of certified files: what is in one, and a private copy whose bytes are the certified ones.
+
+Hashing files and then loading them by path loads whatever somebody put there in between. ``copy_verified`` therefore
+hashes *while copying* into a fresh directory that only this user can enter; a runtime loads from the copy. Symbolic
+links, bytecode (it would run in place of the source), special files and odd names make a tree invalid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pytest_frt.certs.files import storage
+from pytest_frt.certs.reading import EMPTY_SHA256, check_file_name
+from pytest_frt.contracts.record import FileDigest
+from pytest_frt.errors import CertificateRefused
+from pytest_frt.spec import tree as spec_tree
+
+KERNEL: Final = "kernel"
+_BLOCK: Final = 1024 * 1024
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def list_files(folder: str | Path) -> tuple[FileDigest, ...]:
+    """Return every file below ``folder`` with its sha256, in byte order of its relative name.
+
+    Raises:
+        CertificateRefused: ``TREE_SYMLINK``, ``TREE_BYTECODE``, ``TREE_SPECIAL`` or ``NAME``, naming the file;
+            ``KERNEL_TREE`` when the directory cannot be read.
+    """
+    try:
+        return spec_tree.tree_files(Path(folder))
+    except spec_tree.TreeInvalid as error:
+        raise CertificateRefused(error.fault, error.message, hint=error.hint) from error
+    except OSError as error:
+        raise CertificateRefused("KERNEL_TREE", f"{error.filename or folder}: {error.strerror}") from error
+
+
+def tree_digest(folder: str | Path) -> str:
+    """Return the frt-tree-v1 digest of a directory: every name and every byte of it, empty files included.
+
+    Raises:
+        CertificateRefused: as :func:`list_files`.
+    """
+    return spec_tree.tree_digest(list_files(folder))
+
+
+def subjects(folder: str | Path, role: str) -> tuple[FileDigest, ...]:
+    """Return the files of ``folder`` as subjects ``<role>/<name>``; empty files are none, the tree digest binds them.
+
+    Raises:
+        CertificateRefused: as :func:`list_files`.
+    """
+    files = list_files(folder)
+    return tuple(FileDigest(f"{role}/{file.name}", file.sha256) for file in files if file.sha256 != EMPTY_SHA256)
+
+
+def role_files(files: tuple[FileDigest, ...], role: str) -> dict[str, str]:
+    """Return name to sha256 of the subjects of one role, names relative to the role."""
+    prefix = f"{role}/"
+    return {file.name.removeprefix(prefix): file.sha256 for file in files if file.name.startswith(prefix)}
+
+
+def copy_verified(
+    source: str | Path, expected: Mapping[str, str], dest: str | Path, *, role: str = KERNEL, tree: str = ""
+) -> Path:
+    """Copy the expected files of ``source`` into the new directory ``dest``, hashing what is written.
+
+    Args:
+        source: Directory to copy from; nothing in it is trusted.
+        expected: Relative name to sha256.
+        dest: Directory to create (mode 0700); it must not exist. Removed again on refusal.
+        role: ``kernel`` also refuses files that are not expected; other roles take their files out of a folder that
+            holds more.
+        tree: frt-tree-v1 digest the copy must have. Empty files are copied only when it is given, since nothing else
+            binds them.
+
+    Raises:
+        CertificateRefused: ``KERNEL_TREE`` (role kernel) or ``ROLE_FILE``: a file is missing, extra or different;
+            ``TREE_*`` and ``NAME``; ``PRIVATE_DIR`` when ``dest`` exists.
+        StorageFault: ``dest`` cannot be written.
+    """
+    origin, target = Path(source), Path(dest)
+    code = "KERNEL_TREE" if role == KERNEL else "ROLE_FILE"
+    if not expected:
+        raise CertificateRefused(code, f"no file of role {role} is certified")
+    empty = _check_names(origin, expected, tree) if role == KERNEL else ()
+    with storage(target):
+        try:
+            target.mkdir(mode=0o700)
+        except FileExistsError as error:
+            raise CertificateRefused("PRIVATE_DIR", f"{target} exists; the copy needs a fresh directory") from error
+    try:
+        for name, sha256 in (*sorted(expected.items()), *((name, EMPTY_SHA256) for name in empty)):
+            _copy(origin, target, FileDigest(check_file_name(name), sha256), code)
+        if tree and (found := tree_digest(target)) != tree:
+            raise CertificateRefused(code, f"{origin} has tree digest {found}, certified is {tree}")
+    except BaseException:
+        shutil.rmtree(target)
+        raise
+    return target
+
+
+def _check_names(origin: Path, expected: Mapping[str, str], tree: str) -> tuple[str, ...]:
+    """Refuse unexpected files before anything is copied; return the empty ones that the tree digest will bind."""
+    extra = [file for file in list_files(origin) if file.name not in expected]
+    for file in extra:
+        if file.sha256 != EMPTY_SHA256 or not tree:
+            raise CertificateRefused("KERNEL_TREE", f"{origin} holds {file.name}, which is not certified")
+    return tuple(file.name for file in extra)
+
+
+def _copy(origin: Path, target: Path, file: FileDigest, code: str) -> None:
+    path = target / file.name
+    with storage(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = _copy_bytes(_open(origin, file.name, code), path)
+    if found != file.sha256:
+        raise CertificateRefused(code, f"{origin / file.name} has sha256 {found}, certified is {file.sha256}")
+
+
+def _open(origin: Path, name: str, code: str) -> int:
+    """Open a regular file below ``origin`` without following a link at any level."""
+    handle = os.open(origin, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        *folders, last = name.split("/")
+        for part in folders:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        file = os.open(last, _READ, dir_fd=handle)
+    except OSError as error:
+        raise CertificateRefused(code, f"{origin / name} cannot be read: {error.strerror}") from error
+    finally:
+        os.close(handle)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise CertificateRefused("TREE_SPECIAL", f"{origin / name} is not a regular file")
+    return file
+
+
+def _copy_bytes(handle: int, path: Path) -> str:
+    sha = hashlib.sha256()
+    with os.fdopen(handle, "rb") as reader, os.fdopen(os.open(path, _CREATE, 0o400), "wb") as writer:
+        while block := reader.read(_BLOCK):
+            sha.update(block)
+            writer.write(block)
+    return sha.hexdigest()

@@ -1,0 +1,249 @@
+"""Published refusal vectors: one spoiled thing each, refused with exactly the stated code."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_frt.certs import dsse, keys, verify
+
+if TYPE_CHECKING:
+    from tests.certs.conftest import World
+
+Lines = Callable[["World"], list[bytes]]
+ORDER = 2**252 + 27742317777372353535851937790883648493
+
+
+@dataclass(frozen=True)
+class Vector:
+    name: str
+    code: str
+    lines: Lines
+    changes: tuple[tuple[str, str], ...] = ()
+    now: datetime | None = None
+
+
+def plain(world: World) -> list[bytes]:
+    return [world.line()]
+
+
+def envelope(spoil: Callable[[dict[str, Any]], object]) -> Lines:
+    def build(world: World) -> list[bytes]:
+        document = json.loads(world.line())
+        spoil(document)
+        return [json.dumps(document).encode()]
+
+    return build
+
+
+def predicate(spoil: Callable[[dict[str, Any]], object]) -> Lines:
+    return lambda world: [world.line(world.spoiled(lambda statement: spoil(statement["predicate"])))]
+
+
+def whole(spoil: Callable[[dict[str, Any]], object]) -> Lines:
+    return lambda world: [world.line(world.spoiled(spoil))]
+
+
+def text(old: str, new: str) -> Lines:
+    def build(world: World) -> list[bytes]:
+        payload = world.payload().decode()
+        assert old in payload
+        return [world.line(payload.replace(old, new, 1).encode())]
+
+    return build
+
+
+def gate(name: str, **changes: Any) -> Lines:
+    def spoil(members: dict[str, Any]) -> None:
+        next(row for row in members["gates"] if row["name"] == name).update(changes)
+
+    return predicate(spoil)
+
+
+def flip_bit(document: dict[str, Any]) -> None:
+    payload = bytearray(base64.b64decode(document["payload"]))
+    payload[100] ^= 1
+    document["payload"] = base64.b64encode(payload).decode()
+
+
+def resign(message: Callable[[bytes], bytes]) -> Lines:
+    def build(world: World) -> list[bytes]:
+        document = json.loads(world.line())
+        signature = world.alice.sign(message(base64.b64decode(document["payload"])))
+        document["signatures"][0]["sig"] = base64.b64encode(signature).decode()
+        return [json.dumps(document).encode()]
+
+    return build
+
+
+def stranger(world: World, keyid: str | None = None) -> list[bytes]:
+    document = json.loads(world.line(key=keys.generate()))
+    if keyid is not None:
+        document["signatures"][0]["keyid"] = keyid
+    return [json.dumps(document).encode()]
+
+
+def malleate(document: dict[str, Any]) -> None:
+    raw = base64.b64decode(document["signatures"][0]["sig"])
+    scalar = int.from_bytes(raw[32:], "little") + ORDER
+    document["signatures"][0]["sig"] = base64.b64encode(raw[:32] + scalar.to_bytes(32, "little")).decode()
+
+
+def trailing_bits(document: dict[str, Any]) -> None:
+    sig = document["signatures"][0]["sig"]
+    assert sig.endswith("==")
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    document["signatures"][0]["sig"] = sig[:-3] + alphabet[alphabet.index(sig[-3]) + 1] + "=="
+
+
+def times(**changes: str) -> Lines:
+    return predicate(lambda members: members.update(changes))
+
+
+def bob_is(text_: str) -> tuple[tuple[str, str], ...]:
+    return (('owner = "bob"', text_),)
+
+
+ALICE_KEY = 'until = "2027-06-01T00:00:00Z"\nstatus = "active"'
+TWO_OWNERS = ('signers = ["alice"]\nthreshold = 1', 'signers = ["alice", "bob"]\nthreshold = 2')
+VECTORS = [
+    Vector("E1 payload bit", "SIG_NONE", envelope(flip_bit)),
+    Vector("E2 payloadType application/json", "PAYLOAD_TYPE", envelope(lambda d: d.update(payloadType="application/json"))),
+    Vector("E3 payloadType case", "PAYLOAD_TYPE", envelope(lambda d: d.update(payloadType=dsse.PAYLOAD_TYPE.upper()))),
+    Vector("E4 no signatures", "SIG_COUNT", envelope(lambda d: d.update(signatures=[]))),
+    Vector("E4b 17 signatures", "SIG_COUNT", envelope(lambda d: d.update(signatures=d["signatures"] * 17))),
+    Vector("E5 unknown key", "SIG_NONE", stranger),
+    Vector("E6 unknown key under a trusted keyid", "SIG_NONE", lambda w: stranger(w, w.alice.public.keyid)),
+    Vector("E7 alice's signature under bob's keyid", "SIG_NONE", lambda w: envelope(
+        lambda d: d["signatures"][0].update(keyid=w.bob.public.keyid))(w)),
+    Vector("E8 signed without PAE", "SIG_NONE", resign(lambda payload: payload)),
+    Vector("E9 PAE of another payloadType", "SIG_NONE", resign(lambda payload: dsse.pae(payload, "application/json"))),
+    Vector("E10 malleated S+L", "SIG_NONE", envelope(malleate)),
+    Vector("E11 trailing bits", "B64", envelope(trailing_bits)),
+    Vector("E12 blank in base64", "B64", envelope(lambda d: d.update(payload=d["payload"][:8] + " " + d["payload"][8:]))),
+    Vector("E12b empty payload", "B64", envelope(lambda d: d.update(payload=""))),
+    Vector("E13 payload twice", "JSON_DUPKEY", lambda w: [w.line().replace(b"{", b'{"payload":"QQ==",', 1)]),
+    Vector("E13b payload and Payload", "JSON_DUPKEY", lambda w: [w.line().replace(b"{", b'{"Payload":"QQ==",', 1)]),
+    Vector("E13c only a case twin", "ENVELOPE", envelope(lambda d: d.update(PAYLOAD=d.pop("payload")))),
+    Vector("E14 byte order mark", "JSON_BOM", lambda w: [b"\xef\xbb\xbf" + w.line()]),
+    Vector("S1 result twice", "JSON_DUPKEY", text('"result":"PASSED"', '"result":"FAILED","result":"PASSED"')),
+    Vector("S1b result and Result", "JSON_DUPKEY", text('"result":"PASSED"', '"Result":"FAILED","result":"PASSED"')),
+    Vector("S2 NaN", "JSON_FLOAT", text('"measured":"0.6"', '"measured":NaN')),
+    Vector("S3 -Infinity under <=", "JSON_FLOAT", text('"measured":"0.6"', '"measured":-Infinity')),
+    Vector("S4 1e400", "JSON_FLOAT", text('"measured":"0.6"', '"measured":1e400')),
+    Vector("S5 'NaN'", "DECIMAL", text('"measured":"0.6"', '"measured":"NaN"')),
+    Vector("S6 'Infinity'", "DECIMAL", text('"measured":"0.6"', '"measured":"Infinity"')),
+    Vector("S6b NaN among samples", "DECIMAL", text('"samples":["0.51",', '"samples":["NaN",')),
+    Vector("S7 Statement/v0.1", "STATEMENT_TYPE", whole(lambda s: s.update(_type="https://in-toto.io/Statement/v0.1"))),
+    Vector("S8 test-result", "PREDICATE_TYPE", whole(
+        lambda s: s.update(predicateType="https://in-toto.io/attestation/test-result/v0.1"))),
+    Vector("S9 unknown crit", "CRIT", predicate(lambda p: p.update(crit=["moonPhase"], moonPhase="full"))),
+    Vector("S9b crit absent", "CRIT", predicate(lambda p: p.pop("crit"))),
+    Vector("S9c crit names an absent member", "CRIT", predicate(lambda p: p.update(crit=["dropped"]))),
+    Vector("K1 one signature twice", "THRESHOLD", envelope(
+        lambda d: d.update(signatures=d["signatures"] * 2)), (TWO_OWNERS,)),
+    Vector("K1b one signer on two lines", "THRESHOLD", lambda w: [w.line(), w.line()], (TWO_OWNERS,)),
+    Vector("K2 two keys of one owner", "THRESHOLD", lambda w: [w.line(), w.line(key=w.bob)], (
+        ('signers = ["alice"]\nthreshold = 1', 'signers = ["alice", "carol"]\nthreshold = 2'),
+        ('owner = "bob"', 'owner = "alice"'),
+        ("[[rule]]", '[[key]]\nowner = "carol"\npublic = "' + keys.generate().public.text +
+         '"\nfrom = "2026-01-01T00:00:00Z"\nuntil = "2027-06-01T00:00:00Z"\nstatus = "active"\n[[rule]]'))),
+    Vector("K4 revoked", "SIG_REVOKED", plain, ((ALICE_KEY, ALICE_KEY.replace("active", "revoked")),)),
+    Vector("K4b denied key", "SIG_REVOKED", lambda w: plain(w), ()),
+    Vector("K5 key expired", "SIG_REVOKED", plain, ((ALICE_KEY, ALICE_KEY.replace("2027-06", "2026-11")),)),
+    Vector("K5b key not yet valid", "SIG_REVOKED", plain, (
+        ('from = "2026-01-01T00:00:00Z"', 'from = "2027-01-01T00:00:00Z"'),)),
+    Vector("K6 issued before the key's window", "KEY_WINDOW", times(issuedAt="2025-12-31T00:00:00Z", expiresAt="2026-12-31T00:00:00Z")),
+    Vector("K6b issued after a key retired", "KEY_WINDOW", plain, (
+        (ALICE_KEY, 'until = "2026-11-01T00:00:00Z"\nstatus = "retired"'),)),
+    Vector("K7 structure outside the rule", "NO_RULE", plain, (("decoder_ffn@1", "linear_proj@1"),)),
+    Vector("K7b kernel prefix without a segment", "NO_RULE", plain, (('"acme/*"', '"acme/frt"'),)),
+    Vector("K7c another issuer", "NO_RULE", predicate(lambda p: p.update(issuer="acme2"))),
+    Vector("K8 policy expired", "POLICY_EXPIRED", plain, (('expires = "2027-03', 'expires = "2026-11'),)),
+    Vector("K10 signer not in the rule", "THRESHOLD", lambda w: [w.line(key=w.bob)]),
+    Vector("T1 expired", "EXPIRED", times(expiresAt="2026-11-30T23:59:59Z")),
+    Vector("T2 issued in 5 days", "NOT_YET", times(issuedAt="2026-12-06T00:00:00Z")),
+    Vector("T3 ten years", "LIFETIME", times(expiresAt="2036-11-29T00:00:00Z")),
+    Vector("T3b ends before it starts", "LIFETIME", times(issuedAt="2026-12-01T00:04:00Z", expiresAt="2026-12-01T00:03:00Z")),
+    Vector("T4 +00:00", "TIME_FORMAT", times(issuedAt="2026-11-29T00:00:00+00:00")),
+    Vector("T5 30 February", "TIME_FORMAT", times(expiresAt="2027-02-30T00:00:00Z")),
+    Vector("T6 clock at 1970", "EXPIRED", times(issuedAt="2026-01-02T00:00:00Z", expiresAt="2026-11-19T00:00:00Z"), (),
+           datetime(1970, 1, 1, tzinfo=UTC)),
+    Vector("G1 FAILED", "RESULT", predicate(lambda p: p.update(result="FAILED"))),
+    Vector("G2 mandatory gate absent", "GATE_MISSING", predicate(lambda p: p["gates"].pop(0))),
+    Vector("G3 gate twice", "GATE_DUP", predicate(lambda p: p["gates"].append(p["gates"][0]))),
+    Vector("G4 below its floor", "GATE_FAIL", gate("parity.host.cosine", measured="0.9", samples=["0.9"] * 13)),
+    Vector("G5 n=1", "GATE_SAMPLES", gate("parity.host.cosine", n=1, samples=["0.9995"])),
+    Vector("G6 extra failing gate", "GATE_FAIL", predicate(lambda p: p["gates"].append(
+        dict(name="own.gate", op=">=", floor="1", measured="0.5", n=1, statistic="min", samples=["0.5"], band="pass")))),
+    Vector("B4 torch not stated", "SOFTWARE_MISSING", predicate(lambda p: p["software"].pop("torch"))),
+    Vector("B8 binding config", "WEIGHTS_BINDING", predicate(lambda p: p["weights"].update(binding="config"))),
+    Vector("B9 denied revision", "DENIED", plain, (
+        ("deny = []", 'deny = [{ repo = "acme/frt-cpu", revision = "' + "a" * 40 + '", reason = "bad" }]'),)),
+    Vector("F11 md5 only", "DIGEST", whole(lambda s: s["subject"][0].update(digest={"md5": "a" * 32}))),
+    Vector("F11b empty file as subject", "DIGEST", whole(lambda s: s["subject"][0]["digest"].update(
+        sha256="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"))),
+    Vector("random weights", "SYNTHETIC", predicate(lambda p: p["host"].update(weights="random"))),
+]  # fmt: skip
+NAMES = [
+    "../../etc/passwd", "/etc/passwd", "kernel/../x.so", "kernel//x", "kernel/a\\b", "kernel/C:x", "kernel/aux.py",
+    "kernel/x.", "kernel/.hidden", "kernel/xé.py", "kernel/" + "x" * 300, "kernel/" + "x/" * 20 + "y", "",
+]  # fmt: skip
+VECTORS += [
+    Vector(f"F10.{i} {name[:20]}", "NAME", whole(lambda s, name=name: s["subject"][0].update(name=name)))
+    for i, name in enumerate(NAMES)
+]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
+def test_vector(world: World, vector: Vector) -> None:
+    world.now = vector.now or world.now
+    changes = vector.changes
+    if vector.name.startswith("K4b"):
+        changes = (("deny = []", f'deny = [{{ key = "{world.alice.public.text}", reason = "lost" }}]'),)
+    outcomes = world.verify(*vector.lines(world), changes=changes)
+    assert [type(outcome) for outcome in outcomes] == [verify.Refused]
+    assert [outcome.code for outcome in outcomes] == [vector.code], outcomes
+
+
+def test_b10_denied_payload(world: World) -> None:
+    import hashlib
+
+    name = hashlib.sha256(world.payload()).hexdigest()
+    deny = (("deny = []", f'deny = [{{ payload = "{name}", reason = "out-of-bounds read" }}]'),)
+    (outcome,) = world.verify(world.line(), changes=deny)
+    assert (outcome.code, "out-of-bounds read" in outcome.message) == ("DENIED", True)
+
+
+def test_an_unverified_line_shows_no_text_of_its_own(world: World) -> None:
+    evil = b"\x1b[31mACCEPTED"
+    document = json.loads(world.line(key=keys.generate()))
+    document["payloadType"] = evil.decode()
+    outcomes = world.verify(json.dumps(document).encode(), evil, *stranger(world))
+    assert len(outcomes) == 3
+    for outcome in outcomes:
+        assert "ACCEPTED" not in f"{outcome.message}{outcome.title}"
+        assert outcome.title == ""
+
+
+def test_the_payload_is_not_parsed_before_its_signature_holds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(_: bytes) -> None:
+        raise AssertionError("parsed an unsigned payload")
+
+    monkeypatch.setattr(verify, "parse_payload", explode)
+    (outcome,) = world.verify(*stranger(world))
+    assert outcome.code == "SIG_NONE"
+
+
+def test_min_time_lifts_a_clock_and_not_an_audit(world: World) -> None:
+    long_ago = world.line(world.spoiled(lambda s: s["predicate"].update(
+        issuedAt="2026-02-01T00:00:00Z", expiresAt="2026-03-01T00:00:00Z")))  # fmt: skip
+    policy, at = world.policy(), datetime(2026, 2, 15, tzinfo=UTC)
+    assert verify.verify_set([long_ago], policy, at)[0].code == "EXPIRED"
+    assert isinstance(verify.verify_set([long_ago], policy, at, audit=True)[0], verify.Accepted)
