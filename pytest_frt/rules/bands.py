@@ -44,6 +44,10 @@ class Band:
         """Return the worst of ``values`` in this metric's direction."""
         return min(values) if self.op == ">=" else max(values)
 
+    def best(self, values: Sequence[float]) -> float:
+        """Return the best of ``values`` in this metric's direction."""
+        return max(values) if self.op == ">=" else min(values)
+
 
 BANDS: Final = {
     "values": (
@@ -114,7 +118,7 @@ def judge_samples(output: str, samples: Sequence[HostMetrics], *, spread: Sequen
         detail = f"{len(samples)} held-out samples, needs {HELD_OUT_SAMPLES.value}: {HELD_OUT_SAMPLES.because}"
         return Refusal(GATE, "few_samples", detail)
     if not (sound(output, samples) and sound(output, spread)):
-        bad = [str(sample.sample) for sample in samples if not sound(output, [sample])]
+        bad = [str(sample.sample) for sample in (*samples, *spread) if not sound(output, [sample])]
         return Refusal(GATE, "nan", f"NaN or Inf in host outputs of held-out samples {', '.join(bad)}", at="host")
     measured: list[Measured] = []
     low: list[str] = []

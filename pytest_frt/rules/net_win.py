@@ -13,14 +13,12 @@ from statistics import median
 from typing import Final
 
 from pytest_frt.contracts.verdict import Inconclusive, Invalid, Measured, Pass, Refusal, Verdict
-from pytest_frt.errors import EvidenceError
 from pytest_frt.rules.exact import order_interval
 from pytest_frt.rules.thresholds import FUTILE_MEDIAN, INTERVAL_CONFIDENCE, NET_WIN_MARGIN, PROCESS_MARGIN
 
 GATE: Final = "net_win"
 NO_WIN: Final = "no_win"
 PROVISIONAL: Final = "provisional"
-POOLED: Final = "pooled_median"
 
 Processes = Sequence[Sequence[float]]
 """Unit ratios, one sequence per process."""
@@ -99,7 +97,7 @@ class _View:
         """State the numbers behind a verdict."""
         n, interval = len(self.units), order_interval(self.units, INTERVAL_CONFIDENCE.value)
         return (
-            Measured(POOLED, self.pooled, ">", rule.margin, n),
+            Measured("pooled_median", self.pooled, ">", rule.margin, n),
             Measured("interval_low", interval.low, ">", rule.margin, n),
             Measured("interval_high", interval.high, ">", rule.margin, n),
             Measured("wins", self.wins, ">=", bound, n),
@@ -221,16 +219,3 @@ def judge_quick(processes: Processes) -> Verdict:
     """
     verdict = decide(QUICK, processes) or _incomplete(QUICK, processes)
     return replace(verdict, band=PROVISIONAL) if isinstance(verdict, Pass) else verdict
-
-
-def pooled_median(verdict: Verdict) -> float:
-    """Return the pooled median ratio at the look that decided.
-
-    Raises:
-        EvidenceError: the verdict rests on no ratios (an invalid run).
-    """
-    if isinstance(verdict, Pass | Refusal | Inconclusive):
-        for measured in verdict.measured:
-            if measured.metric == POOLED:
-                return measured.value
-    raise EvidenceError(f"no pooled median behind {verdict}")

@@ -12,7 +12,7 @@ from pytest_frt.contracts.evidence import Check, HostMetrics, LedgerEntry, NullC
 from pytest_frt.contracts.record import GateRow
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.errors import EvidenceError
-from pytest_frt.rules import bands, net_win, seam
+from pytest_frt.rules import bands, seam
 from pytest_frt.rules.thresholds import NET_WIN_MARGIN
 
 DECIMAL: Final = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,12})?", re.ASCII)
@@ -20,28 +20,8 @@ PLACES: Final = 12
 RATIO_PLACES: Final = 6
 """Decimals of a unit ratio: a millionth is far below any margin, and 80 of them stay small in a certificate."""
 FRT_NW_1: Final = "frt_nw_1"
-COUNT_ROWS: Final = (
-    "null_control.tensors_differing",
-    "null_control.repeat_identical",
-    "seats.certified",
-    "ledger.fallbacks",
-    "ledger.never_called",
-    "contract.failed",
-)
 SEAM_NUMBERS: Final = ("reference_ratio", "slope", "rel_l2", "row_rel_l2", "max_abs")
-SEAM_ROWS: Final = tuple(f"parity.seam.{name}" for name in SEAM_NUMBERS)
 NET_WIN_ROW: Final = "latency.net_win"
-
-
-def required_rows(output: str, weights: str) -> tuple[str, ...]:
-    """Return the names a cell certificate must carry.
-
-    Args:
-        output: ``values`` or ``distribution``.
-        weights: ``trained`` or ``random``; random weights make host-level parity vacuous, so it has no row.
-    """
-    host = tuple(f"parity.host.{band.metric}" for band in bands.of_kind(output)) if weights == "trained" else ()
-    return (*COUNT_ROWS, *SEAM_ROWS, *host, NET_WIN_ROW)
 
 
 def decimal(value: float | Decimal, places: int = PLACES) -> str:
@@ -97,10 +77,10 @@ def row(name: str, op: str, floor: float, values: Sequence[float], statistic: st
 def null_rows(null: NullControl, phase: str) -> tuple[GateRow, ...]:
     """State the null control of one phase."""
     differing = len(null.differing) + len(null.missing)
-    repeat = phase not in {*null.repeat_differing, *null.rng_used}
+    unlike = {*null.repeat_differing, *null.rng_used}
     return (
         row("null_control.tensors_differing", "<=", 0, [differing], "max"),
-        row("null_control.repeat_identical", ">=", 1, [int(repeat)], "min"),
+        row("null_control.repeat_identical", "<=", 0, [int(phase in unlike)], "max"),
     )
 
 
@@ -168,30 +148,16 @@ def contract_rows(lifecycle: Sequence[Check]) -> tuple[GateRow, ...]:
     return (row("contract.failed", "<=", 0, [int(not check.ok) for check in lifecycle], "max"),)
 
 
-def net_win_row(processes: Sequence[Sequence[float]], *, attempt: int = 1) -> GateRow:
-    """State the net win: every unit ratio as ``process:ratio``, and the pooled median at the look that decided.
+def net_win_row(processes: Sequence[Sequence[float]]) -> GateRow:
+    """State the net win: every unit collected, as ``process:ratio``, and their pooled median.
+
+    Args:
+        processes: Unit ratios per process; all of them, also those after the look that decided.
 
     Raises:
-        EvidenceError: the ratios decide nothing by FRT-NW-1.
+        EvidenceError: no units, or a ratio that is no decimal.
     """
-    units = rounded(processes)
-    samples = tuple(f"{index}:{decimal(ratio, RATIO_PLACES)}" for index, unit in enumerate(units) for ratio in unit)
-    measured = decimal(net_win.pooled_median(net_win.judge_ratios(units, attempt=attempt)))
+    ratios = [(index, decimal(ratio, RATIO_PLACES)) for index, unit in enumerate(processes) for ratio in unit]
+    samples = tuple(f"{index}:{ratio}" for index, ratio in ratios)
+    measured = fold_samples("median", [ratio for _, ratio in ratios])
     return GateRow(NET_WIN_ROW, ">=", decimal(NET_WIN_MARGIN.value), measured, len(samples), FRT_NW_1, samples)
-
-
-def parse_units(samples: Sequence[str]) -> list[list[float]]:
-    """Read ``process:ratio`` samples back, process-major.
-
-    Raises:
-        EvidenceError: another form, or process indices that do not count up from 0.
-    """
-    processes: list[list[float]] = []
-    for sample in samples:
-        index, _, ratio = sample.partition(":")
-        if index == str(len(processes)):
-            processes.append([])
-        if index != str(len(processes) - 1) or not DECIMAL.fullmatch(ratio):
-            raise EvidenceError(f"unit {sample!r} is not process:ratio in the order of the processes")
-        processes[-1].append(float(ratio))
-    return processes

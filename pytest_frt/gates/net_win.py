@@ -1,0 +1,72 @@
+"""Net win: validity guards first, then FRT-NW-1 on the worker's clock, confirmed on the judge's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+from typing import Final
+
+from pytest_frt.contracts.evidence import TimingEvidence
+from pytest_frt.contracts.verdict import Inconclusive, Invalid, Measured, Pass, Verdict
+from pytest_frt.measure.timing import Summary, summarise
+from pytest_frt.rules import validity
+from pytest_frt.rules.bands import timed_output_floor
+from pytest_frt.rules.net_win import Processes, judge_quick, judge_ratios
+from pytest_frt.rules.rows import rounded
+from pytest_frt.rules.thresholds import NET_WIN_MARGIN
+
+GATE: Final = "net_win"
+
+
+def judge(evidence: TimingEvidence, *, output: str) -> Verdict:
+    """Judge the timing of one record.
+
+    Args:
+        evidence: Every process, in the order of collection.
+        output: ``values`` or ``distribution``: which band kept outputs of timed iterations must reach.
+
+    Returns:
+        Invalid with the first guard that is breached; else what the rule says. A pass must hold by the judge's clock
+        and over every unit collected as well, or it is Inconclusive. The quick form passes with band ``provisional``.
+    """
+    summary = summarise(evidence)
+    for breach in _guards(summary, evidence, output):
+        if breach:
+            return breach
+    verdict = _rule(summary.worker, evidence)
+    return _confirmed(verdict, summary, evidence) if isinstance(verdict, Pass) else verdict
+
+
+def _rule(processes: Processes, evidence: TimingEvidence) -> Verdict:
+    units = rounded(processes)
+    return judge_quick(units) if evidence.quick else judge_ratios(units, attempt=evidence.attempt)
+
+
+def _guards(summary: Summary, evidence: TimingEvidence, output: str) -> Iterator[Invalid | None]:
+    """Yield the guards in order; the quick form may leave out the null arm and the witnesses."""
+    yield validity.both_orders(summary.balanced)
+    yield validity.outputs_match(summary.cosines, timed_output_floor(output))
+    seconds = [worker for worker, _ in summary.clocks]
+    yield validity.does_work(seconds)
+    yield validity.clocks_agree(summary.clocks)
+    yield validity.machine_is_quiet(summary.steal, summary.pressure)
+    yield validity.control_ratio(validity.CANARY, summary.canary)
+    if summary.null or not evidence.quick:
+        yield validity.control_ratio(validity.NULL_ARM, summary.null)
+    if evidence.witness_base_s or not evidence.quick:
+        yield validity.base_is_honest(summary.base, evidence.witness_base_s)
+
+
+def _confirmed(verdict: Pass, summary: Summary, evidence: TimingEvidence) -> Verdict:
+    """Let a pass stand when neither the choice of clock nor that of the look made it."""
+    by_judge = _rule(summary.judge, evidence)
+    if not isinstance(by_judge, Pass):
+        detail = "the win shows on the worker's clock and not on the judge's: time the work in longer samples"
+        return Inconclusive(GATE, detail, verdict.measured)
+    every = [ratio for process in rounded(summary.worker) for ratio in process]
+    pooled = median(every)
+    if not pooled > NET_WIN_MARGIN.value:
+        measured = Measured("pooled_median_of_all", pooled, ">", NET_WIN_MARGIN.value, len(every))
+        detail = f"an early look passes, all {len(every)} units together show {pooled:.4f}"
+        return Inconclusive(GATE, detail, (measured, *verdict.measured))
+    return verdict

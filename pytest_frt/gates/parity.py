@@ -1,0 +1,254 @@
+"""Parity: per seat at the bare seam against two oracles, then the host with its seats against the host without.
+
+Seats: ``input_mutated``, ``aliased_output``, ``poison``, ``unjudged``, and the words of ``rules.seam.SEVERITY``.
+Host: ``nan``, ``few_samples``, ``host_band``, ``no_control``, ``vacuous_control``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_frt.contracts.evidence import CandidateEvidence, HostMetrics, ParityEvidence, SeamMetrics
+from pytest_frt.contracts.scheme import SeamLimits
+from pytest_frt.contracts.structure import Limit
+from pytest_frt.contracts.verdict import Measured, NotRun, Pass, Refusal, SeatVerdicts, Verdict
+from pytest_frt.errors import SpecError
+from pytest_frt.rules import bands, seam
+from pytest_frt.rules.exact import meets
+
+GATE: Final = "parity"
+REAL: Final = "real"
+
+
+@dataclass(frozen=True, slots=True)
+class SeatTerms:
+    """What one seat is held to.
+
+    Attributes:
+        scheme: Limits of both oracles.
+        structure: Limits of the structure on real inputs: metric names are fields of ``SeamMetrics``.
+    """
+
+    scheme: SeamLimits
+    structure: tuple[Limit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a record or union is held to.
+
+    Attributes:
+        seats: Seat id to its terms, in the order of the record.
+        output: ``values`` or ``distribution``.
+        weights: ``trained`` or ``random``.
+        spread: The untouched host under two seeds, for hosts that say multimodal.
+    """
+
+    seats: Mapping[str, SeatTerms]
+    output: str
+    weights: str
+    spread: tuple[HostMetrics, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuous:
+    """Host-level parity that neither passes nor fails, and why; the seams carry the verdict."""
+
+    detail: str
+    measured: tuple[Measured, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ParityVerdict:
+    """Both levels.
+
+    Attributes:
+        seats: Seats that hold at the seam, and those that do not.
+        host: The host with every seat attached. NotRun while refused seats were still attached: it must be run
+            again with the survivors alone.
+    """
+
+    seats: SeatVerdicts
+    host: Verdict | Vacuous
+
+    @property
+    def verdict(self) -> Verdict:
+        """The gate as one verdict."""
+        if not self.seats.survivors:
+            reasons = Counter(refusal.reason for refusal in self.seats.refused)
+            worst = next(iter(reasons.most_common(1)), ("no_seats", 0))[0]
+            first = next((refusal for refusal in self.seats.refused if refusal.reason == worst), None)
+            if first is None:
+                return Refusal(GATE, worst, "no seat reached this gate")
+            detail = f"{reasons[worst]} of {reasons.total()} seats: {first.detail}"
+            return Refusal(GATE, worst, detail, at=first.at, measured=first.measured)
+        match self.host:
+            case Vacuous(measured=measured):
+                return Pass(GATE, (*self.seats.measured, *measured))
+            case Pass(measured=measured, band=band):
+                return Pass(GATE, (*self.seats.measured, *measured), band=band)
+            case other:
+                return other
+
+
+def judge(parity: ParityEvidence, candidate: CandidateEvidence, terms: Terms) -> ParityVerdict:
+    """Judge the seats at the seam and, when all of them hold, the host.
+
+    Args:
+        parity: Metrics of the oracles and of the held-out samples.
+        candidate: What the worker saw of inputs, buffers and shapes.
+        terms: Limits and kinds.
+
+    Raises:
+        SpecError: a structure limits a number that is not measured.
+    """
+    seats = _judge_seats(parity.seam, candidate, terms)
+    if seats.refused:
+        because = f"{len(seats.refused)} of {len(terms.seats)} seats are refused at the seam and were attached"
+        return ParityVerdict(seats, NotRun(GATE, because))
+    return ParityVerdict(seats, _judge_host(parity, terms))
+
+
+def _judge_seats(metrics: Sequence[SeamMetrics], candidate: CandidateEvidence, terms: Terms) -> SeatVerdicts:
+    by_seat: dict[str, list[SeamMetrics]] = {seat: [] for seat in terms.seats}
+    for one in metrics:
+        by_seat.get(one.seat, []).append(one)
+    refused: list[Refusal] = []
+    for seat, wanted in terms.seats.items():
+        problem = _worker_saw(seat, candidate) or _unjudged(seat, by_seat[seat]) or _numbers(by_seat[seat], wanted)
+        if problem:
+            refused.append(problem)
+    out = {refusal.at for refusal in refused}
+    survivors = tuple(seat for seat in terms.seats if seat not in out)
+    return SeatVerdicts(GATE, survivors, tuple(refused), _worst(by_seat, terms, survivors))
+
+
+def _worker_saw(seat: str, candidate: CandidateEvidence) -> Refusal | None:
+    """Refuse what the worker saw and no metric can: entries are ``seat`` or ``seat|case...``."""
+    for reason, entries, sentence in (
+        ("input_mutated", candidate.mutated, "wrote to its input"),
+        ("aliased_output", candidate.aliased, "returned a buffer that it wrote again"),
+        ("poison", candidate.poison_differing, "gave other bits under another fill of fresh memory"),
+        ("shape", candidate.shapes_wrong, "returned a wrong shape or dtype"),
+    ):
+        if places := [entry for entry in entries if entry.partition("|")[0] == seat]:
+            return Refusal(GATE, reason, f"seat {seat} {sentence}: {'; '.join(places)}", at=seat)
+    return None
+
+
+def _unjudged(seat: str, metrics: Sequence[SeamMetrics]) -> Refusal | None:
+    """Refuse a seat whose evidence lacks real inputs or cases: an empty comparison is no parity."""
+    real = [one for one in metrics if one.case == REAL and (one.rows > 0 or one.mismatch)]
+    cases = [one for one in metrics if one.case != REAL]
+    if real and cases:
+        return None
+    lacks = "real activations" if not real else "discriminating cases"
+    return Refusal(GATE, "unjudged", f"seat {seat} was compared on no {lacks}", at=seat)
+
+
+def _numbers(metrics: Sequence[SeamMetrics], wanted: SeatTerms) -> Refusal | None:
+    """Refuse the seat by the word that explains most, over all its cases and outputs."""
+    faults = [(word, one) for one in metrics if (word := _fault(one, wanted))]
+    if not faults:
+        return None
+    word, worst = min(faults, key=lambda found: seam.SEVERITY.index(found[0]))
+    measured = tuple(number for _, one in faults for number in _over(one, wanted))
+    where = f"seat {worst.seat}, {worst.case}, output {worst.output}"
+    said = "; ".join(f"{n.metric} {n.value:.6g} (needs {n.op} {n.required:g})" for n in _over(worst, wanted))
+    detail = {
+        "shape": f"{where}: {worst.mismatch}",
+        "nan": f"{where}: NaN or Inf where the reference is finite",
+        "zeros": f"{where}: the output is zero or near: {said}",
+    }.get(word, f"{where}: {said}")
+    return Refusal(
+        GATE, word, f"{detail} ({len(faults)} of {len(metrics)} comparisons)", at=worst.seat, measured=measured
+    )
+
+
+def _fault(one: SeamMetrics, wanted: SeatTerms) -> str:
+    word = seam.fault(one, wanted.scheme)
+    return word or ("limit" if _structure_breaches(one, wanted.structure) else "")
+
+
+def _structure_breaches(one: SeamMetrics, limits: Iterable[Limit]) -> list[Measured]:
+    """Return the structure's limits that a real input breaches; cases are held to the scheme alone."""
+    found: list[Measured] = []
+    for limit in limits if one.case == REAL else ():
+        value = getattr(one, limit.metric, None)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise SpecError(
+                f"structure limits {limit.metric!r}, which no seam measures", hint="name a SeamMetrics field"
+            )
+        if not meets(value, limit.op, limit.value):
+            found.append(Measured(limit.metric, value, limit.op, limit.value, one.elements, at=_place(one)))
+    return found
+
+
+def _place(one: SeamMetrics) -> str:
+    return f"{one.seat}|{one.case}#{one.output}"
+
+
+def _measured(name: str, one: SeamMetrics, limits: SeamLimits) -> Measured:
+    value, top = seam.numbers(one, limits)[name], seam.ceilings(limits)[name]
+    return Measured(f"seam.{name}", value, "<=", top, one.elements, at=_place(one))
+
+
+def _over(one: SeamMetrics, wanted: SeatTerms) -> list[Measured]:
+    broken = [_measured(name, one, wanted.scheme) for name in seam.breaches(one, wanted.scheme)]
+    return broken + _structure_breaches(one, wanted.structure)
+
+
+def _closeness(number: Measured) -> float:
+    """Return how much of its limit a number uses up."""
+    if number.required > 0:
+        return number.value / number.required
+    return 0.0 if number.value == 0 else math.inf
+
+
+def _worst(
+    by_seat: Mapping[str, Sequence[SeamMetrics]], terms: Terms, survivors: Sequence[str]
+) -> tuple[Measured, ...]:
+    """Return each seam number where it is nearest its limit, over all surviving seats."""
+    pairs = [(one, terms.seats[seat].scheme) for seat in survivors for one in by_seat[seat]]
+    if not pairs:
+        return ()
+    return tuple(max((_measured(name, *pair) for pair in pairs), key=_closeness) for name in seam.REASONS)
+
+
+def _judge_host(parity: ParityEvidence, terms: Terms) -> Verdict | Vacuous:
+    if terms.weights != "trained":
+        return _vacuous(parity, terms)
+    verdict = bands.judge_samples(terms.output, parity.host, spread=terms.spread)
+    if not isinstance(verdict, Pass):
+        return verdict
+    if not parity.zeroed:
+        return Refusal(
+            GATE, "no_control", "no control with zeroed seats was recorded: host parity may be blind", at="host"
+        )
+    if not bands.collapsed(terms.output, parity.zeroed):
+        headline = bands.of_kind(terms.output)[0]
+        best = headline.best(bands.column(parity.zeroed, headline.metric))
+        measured = Measured(f"zeroed.{headline.metric}", best, "<", headline.warning, len(parity.zeroed))
+        detail = f"with every seat returning zeros {headline.metric} is still {best:.6g}: host parity is blind here"
+        return Refusal(GATE, "vacuous_control", detail, at="host", measured=(measured,))
+    return verdict
+
+
+def _vacuous(parity: ParityEvidence, terms: Terms) -> Refusal | Vacuous:
+    """Label a host on random weights; NaN still refuses, and a control that moves no bit shows dead seats."""
+    broken = [str(sample.sample) for sample in parity.host if not bands.sound(terms.output, [sample])]
+    if broken:
+        return Refusal(GATE, "nan", f"NaN or Inf in host outputs of held-out samples {', '.join(broken)}", at="host")
+    if any(sample.finite and sample.max_abs == 0 for sample in parity.zeroed):
+        detail = "with every seat returning zeros the host's output stays the same bit for bit: the seats are dead"
+        return Refusal(GATE, "vacuous_control", detail, at="host")
+    measured = tuple(
+        Measured(f"host.{band.metric}.worst", band.worst(values), band.op, band.warning, len(values))
+        for band in bands.of_kind(terms.output)
+        if (values := bands.column(parity.host, band.metric))
+    )
+    return Vacuous("random weights: host-level parity is vacuous, the seams carry the verdict", measured)
