@@ -1,0 +1,97 @@
+"""Packed weights by integer handle: a graph can carry an integer, but neither a ScriptObject nor an opaque tensor."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Merged float32 weight [N, K] and bias [N]."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fp32Packed:
+    """oneDNN's blocked float32 weight and bias [N]."""
+
+    pack: Tensor
+    bias: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fp16Packed:
+    """FBGEMM's float16 weight; the bias lives inside."""
+
+    pack: torch.ScriptObject
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicInt8:
+    """FBGEMM's int8 weight; scales and bias live inside."""
+
+    pack: torch.ScriptObject
+
+
+@dataclass(frozen=True, slots=True)
+class WeightInt8:
+    """Codes int8 [N, K], their float32 scale [N], bfloat16 ones [N] that the op wants as its own scale, bias [N]."""
+
+    codes: Tensor
+    scale: Tensor
+    ones: Tensor
+    bias: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFp8:
+    """Codes e4m3 [K, N] (a transposed view), scale [N], input scale, its reciprocal, one (all float32), bias [N]."""
+
+    codes: Tensor
+    scale: Tensor
+    input_scale: Tensor
+    input_inverse: Tensor
+    one: Tensor
+    bias: Tensor | None
+
+
+Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8
+Kind = TypeVar("Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8)
+
+_TABLE: Final[dict[int, Held]] = {}
+# Numbers are never used twice: a graph compiled over a freed layer must fail, not read another layer's weights.
+_NUMBERS: Final = itertools.count(1)
+
+
+def keep(owner: object, held: Held) -> int:
+    """Hold packed weights for as long as ``owner`` lives and return their handle."""
+    handle = next(_NUMBERS)
+    _TABLE[handle] = held
+    weakref.finalize(owner, _TABLE.pop, handle, None).atexit = False
+    return handle
+
+
+def take(handle: int, kind: type[Kind]) -> Kind:
+    """Return the weights behind a handle.
+
+    Raises:
+        RuntimeError: the layer that owned the handle is gone, or the handle belongs to another op.
+    """
+    held = _TABLE.get(handle)
+    if type(held) is not kind:
+        found = "nothing: its layer was freed" if held is None else type(held).__name__
+        raise RuntimeError(f"handle {handle} holds {found}, the op needs {kind.__name__}")
+    return held
+
+
+def count() -> int:
+    """Return how many packed weights are held."""
+    return len(_TABLE)

@@ -1,0 +1,155 @@
+"""Linear layers that pack their weights once. Weights come as ``[N_i, K]`` pieces that become one GEMM of sum(N_i)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+import torch
+from torch import Tensor, nn
+
+from . import ops
+from .held import DynamicInt8, Fp16Packed, Fp32Packed, Held, Plain, StaticFp8, WeightInt8, keep
+from .quantize import fp8_tensor, int8_rows
+from .support import packing_engine, unsupported
+
+FP16_MAX: Final = 65504.0
+MATRIX: Final = 2
+INT8_K_MULTIPLE: Final = 16  # the weight-only op reads K sixteen codes at a time and does not look where K ends
+
+
+class PackedLinear(nn.Module):
+    """``x[..., K] -> [..., N]`` over packed weights. Owns no parameter: the original module stays the one to save.
+
+    Args:
+        op: The op to call.
+        held: Packed weights; freed when this module dies.
+        shape: ``(N, K)``.
+        nbytes: Bytes that the packed weights take.
+    """
+
+    def __init__(self, op: torch._ops.OpOverload, held: Held, shape: tuple[int, int], nbytes: int) -> None:
+        super().__init__()
+        self.out_features, self.in_features = shape
+        self.nbytes = nbytes
+        self.handle = keep(self, held)
+        self._op = op
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the layer to float32 ``x``; leading axes are free and may be empty."""
+        if x.shape[-1] != self.in_features:
+            raise ValueError(f"the layer takes {self.in_features} features, got {x.shape[-1]}")
+        out: Tensor = self._op(x, self.handle, self.out_features)
+        return out
+
+    def extra_repr(self) -> str:
+        """Return shape and op for ``print(model)``."""
+        return f"{self.in_features}, {self.out_features}, op={self._op}, handle={self.handle}"
+
+    def __deepcopy__(self, memo: dict[int, object]) -> NoReturn:
+        raise TypeError("packed weights cannot be copied: detach them from the model, copy it, and bind again")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("packed weights cannot be copied or pickled: detach them from the model and bind again")
+
+
+def plain_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:
+    """Merge float32 weights, unpacked."""
+    weight, bias = _merge("plain_linear", weights, biases)
+    return _layer(ops.LIN_PLAIN, Plain(weight, bias), weight, width=4)
+
+
+def fp32_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = (), *, rows: int) -> PackedLinear:
+    """Merge float32 weights in oneDNN's blocked layout.
+
+    Args:
+        weights: Pieces [N_i, K].
+        biases: Pieces [N_i], or none.
+        rows: Row count that the layout is chosen for; others run too.
+    """
+    weight, bias = _merge("fp32_linear", weights, biases)
+    pack = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
+    return _layer(ops.LIN_FP32_PACKED, Fp32Packed(pack, bias), weight, width=4)
+
+
+def fp16_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:
+    """Merge weights rounded to float16; activations and sums stay float32.
+
+    Raises:
+        ValueError: a weight lies beyond the largest float16 number, where packing would clamp it.
+    """
+    weight, bias = _merge("fp16_linear", weights, biases)
+    if (largest := weight.abs().amax().item()) > FP16_MAX:
+        raise ValueError(f"the largest weight {largest} is over {FP16_MAX}")
+    with packing_engine():
+        # The pack clamps in the tensor it is given and keeps the bias: both are copies made by the merge.
+        pack = torch.ops.quantized.linear_prepack_fp16(weight, bias)
+    return _layer(ops.LIN_FP16, Fp16Packed(pack), weight, width=2)
+
+
+def int8_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:
+    """Merge int8 weights, one scale per output channel; activations and sums leave as bfloat16.
+
+    Raises:
+        ValueError: K is no multiple of 16.
+    """
+    weight, bias = _merge("int8_linear", weights, biases)
+    if weight.shape[1] % INT8_K_MULTIPLE:
+        raise ValueError(f"K = {weight.shape[1]} is no multiple of {INT8_K_MULTIPLE}")
+    codes, scale = int8_rows(weight)
+    held = WeightInt8(codes, scale, torch.ones_like(scale, dtype=torch.bfloat16), bias)
+    return _layer(ops.LIN_W8, held, weight, width=1)
+
+
+def dynamic_int8_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:
+    """Merge int8 weights, one scale per output channel; each call quantises ``x`` to 7 bits over its own range."""
+    weight, bias = _merge("dynamic_int8_linear", weights, biases)
+    codes, scale = int8_rows(weight)
+    with packing_engine(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch deprecates quantised tensors; this op takes nothing else
+        zeros = torch.zeros(scale.shape, dtype=torch.long)
+        quantised = torch._make_per_channel_quantized_tensor(codes, scale.double(), zeros, 0)
+        pack = torch.ops.quantized.linear_prepack(quantised, bias)
+    return _layer(ops.LIN_DYN8, DynamicInt8(pack), weight, width=1)
+
+
+def fp8_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = (), *, input_scale: float) -> PackedLinear:
+    """Merge e4m3 weights, one scale per piece; ``x`` is multiplied by ``1 / input_scale`` and clamped to +-448.
+
+    Raises:
+        ValueError: the input scale is not a positive, finite float32 with a finite reciprocal.
+    """
+    weight, bias = _merge("fp8_linear", weights, biases)
+    scale = torch.tensor(input_scale, dtype=torch.float32)
+    if not (scale > 0 and scale.isfinite() and scale.reciprocal().isfinite()):
+        raise ValueError(f"the input scale {input_scale} has no positive, finite float32 reciprocal")
+    pieces = [fp8_tensor(piece) for piece in weight.split([piece.shape[0] for piece in weights])]
+    codes = torch.cat([codes.view(torch.uint8) for codes, _ in pieces]).view(torch.float8_e4m3fn)
+    channel = torch.cat([one.expand(codes.shape[0]) for codes, one in pieces])
+    held = StaticFp8(codes.t(), channel, scale, scale.reciprocal(), torch.ones(()), bias)
+    return _layer(ops.LIN_FP8, held, weight, width=1)
+
+
+@torch.no_grad()
+def _merge(layer: str, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
+    """Copy the pieces into one float32 weight and one bias that share no memory with them."""
+    if reason := unsupported(layer):
+        raise RuntimeError(reason)
+    weight = torch.cat([piece.detach() for piece in weights])
+    bias = torch.cat([piece.detach() for piece in biases]) if biases else None
+    for name, tensor in (("weight", weight), ("bias", bias)):
+        if tensor is None:
+            continue
+        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+            raise TypeError(f"the {name} must be float32 on cpu, got {tensor.dtype} on {tensor.device}")
+        if not tensor.isfinite().all():
+            raise ValueError(f"the {name} holds NaN or Inf")
+    if weight.dim() != MATRIX or not weight.numel() or (bias is not None and bias.shape != weight.shape[:1]):
+        raise ValueError(f"no linear layer: weight {tuple(weight.shape)}, bias {bias if bias is None else bias.shape}")
+    return weight, bias
+
+
+def _layer(op: torch._ops.OpOverload, held: Held, weight: Tensor, *, width: int) -> PackedLinear:
+    rows, columns = weight.shape
+    return PackedLinear(op, held, (rows, columns), rows * columns * width)

@@ -1,0 +1,40 @@
+"""float32 throughout: nothing is quantised, so an implementation may differ by the order of its sums alone."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from pytest_frt.contracts.scheme import Scheme, SeamLimits
+from pytest_frt.schemes._formats import as_float32
+
+
+def weight(w: Tensor, out_axis: int) -> Tensor:  # noqa: ARG001 (channels play no part)
+    """Keep the weight."""
+    return w
+
+
+def activation(x: Tensor, scale: float | None) -> Tensor:  # noqa: ARG001 (float32 needs no scale)
+    """Round to float32."""
+    return as_float32(x)
+
+
+SCHEME = Scheme(
+    name="none",
+    summary="float32 weights and activations.",
+    weight=weight,
+    activation=activation,
+    points="all",
+    statistic="none",
+    format_max=0.0,
+    percentile=100.0,
+    limits=SeamLimits(
+        reference_factor=2.0,
+        floor=1e-5,
+        slope=0.002,
+        rel_l2=1e-5,
+        row_rel_l2=1e-4,
+        max_abs=1e-3,
+        outliers=0.0,
+        because="docs/adr/0003-seam-limits.md",
+    ),
+)

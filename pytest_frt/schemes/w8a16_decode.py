@@ -1,0 +1,44 @@
+"""int8 weights per output channel, bfloat16 activations; each matmul sums in float32 and leaves as bfloat16.
+
+The taps of a reference sit at the inputs of its matmuls, so the fake-quantised reference rounds those to bfloat16.
+It cannot round their outputs: that error, one half unit in the last of 8 places per matmul, is part of the limits.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from pytest_frt.contracts.scheme import Scheme, SeamLimits
+from pytest_frt.schemes._formats import as_float32, int8_channels
+
+
+def weight(w: Tensor, out_axis: int) -> Tensor:
+    """Round each output channel to int8 with scale ``amax / 127``, half to even."""
+    return int8_channels(w, out_axis)
+
+
+def activation(x: Tensor, scale: float | None) -> Tensor:  # noqa: ARG001 (bfloat16 needs no scale)
+    """Round the float32 value to bfloat16, half to even."""
+    return as_float32(x).bfloat16().to(x.dtype)
+
+
+SCHEME = Scheme(
+    name="w8a16_decode",
+    summary="int8 weights per output channel, bfloat16 activations and matmul outputs, for 1 to 8 rows.",
+    weight=weight,
+    activation=activation,
+    points="all",
+    statistic="none",
+    format_max=0.0,
+    percentile=100.0,
+    limits=SeamLimits(
+        reference_factor=2.0,
+        floor=0.004,
+        slope=0.002,
+        rel_l2=0.008,
+        row_rel_l2=0.02,
+        max_abs=0.05,
+        outliers=0.0,
+        because="docs/adr/0003-seam-limits.md",
+    ),
+)
