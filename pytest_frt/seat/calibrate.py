@@ -1,0 +1,162 @@
+"""Static activation scales: the largest magnitude at each point, per sample, and a percentile across samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pytest_frt.contracts.impl import Scales
+from pytest_frt.contracts.scheme import Scheme
+from pytest_frt.contracts.seat import SeatFacts
+from pytest_frt.errors import CalibrationRefused
+from pytest_frt.seat.artefact import load_artefact, save_artefact
+from pytest_frt.seat.hooks import watching
+
+__all__ = ["Survey", "calibrate", "load_artefact", "save_artefact", "survey"]
+
+NO_STATISTIC = "none"
+AMAX = "amax"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a calibration saw and what follows from it.
+
+    Attributes:
+        scales: Seat id to its scales; seats that were refused are missing.
+        refused: Seat id to the reason it has no scales.
+        dead: ``<seat>|<point>`` where every value was zero: the scale is the format's smallest, not a measurement.
+        amax: ``<seat>|<point>`` to the largest magnitude per sample, in the order of the samples that reached it.
+        samples: Count of samples run.
+        method: How the scales follow from ``amax``.
+    """
+
+    scales: dict[str, Scales]
+    refused: dict[str, str]
+    dead: tuple[str, ...]
+    amax: dict[str, tuple[float, ...]]
+    samples: int
+    method: str
+
+
+@dataclass
+class _Point:
+    """The running maximum of one point and its history.
+
+    Attributes:
+        current: Largest magnitude in the running sample, None before the first call.
+        by_sample: Sample index to its largest magnitude.
+    """
+
+    current: float | None = None
+    by_sample: dict[int, float] = field(default_factory=dict)
+
+    def see(self, tensors: tuple[Tensor, ...], _keyword: bool) -> None:  # noqa: FBT001 (the signature of a watcher)
+        """Take in the first tensor of a call."""
+        if not tensors:
+            return
+        x = tensors[0].detach()
+        peak = float(x.abs().amax().to(torch.float32)) if x.numel() else 0.0
+        # max() drops a NaN that comes second, so a NaN is kept by hand.
+        self.current = peak if self.current is None or math.isnan(peak) else max(self.current, peak)
+
+    def close(self, sample: int) -> None:
+        """End a sample."""
+        if self.current is not None:
+            self.by_sample[sample] = self.current
+        self.current = None
+
+
+def _fault(name: str, point: _Point, samples: int) -> str:
+    """Say why a point gives no scale; empty when it does."""
+    seen = sorted(point.by_sample)
+    if not seen:
+        return f"point {name} was never seen in {samples} samples"
+    if seen[0] > 0:
+        return f"point {name} was first seen in sample {seen[0] + 1} of {samples}"
+    bad = [index for index, peak in point.by_sample.items() if not math.isfinite(peak)]
+    return f"point {name} held NaN or Inf in sample {bad[0] + 1} of {samples}" if bad else ""
+
+
+def _scale(point: _Point, scheme: Scheme) -> float:
+    peaks = np.asarray(list(point.by_sample.values()), dtype=np.float64)
+    peak = float(np.percentile(peaks, scheme.percentile, method="linear"))
+    return float(np.float32(max(peak / scheme.format_max, scheme.min_scale)))
+
+
+def _run(model: nn.Module, passes: Iterable[Callable[[], object]], points: Sequence[tuple[str, _Point]]) -> int:
+    """Fill ``points``, given with the module path each is read at, and return how many samples ran."""
+    count = 0
+    with torch.no_grad(), watching(model, [(path, point.see) for path, point in points]):
+        for run in passes:
+            run()
+            for _, point in points:
+                point.close(count)
+            count += 1
+    return count
+
+
+def survey(
+    model: nn.Module, passes: Iterable[Callable[[], object]], seats: Sequence[SeatFacts], scheme: Scheme
+) -> Survey:
+    """Run the calibration samples and derive the scales of every seat.
+
+    A scale is ``max(p / format_max, min_scale)`` rounded to float32, with ``p`` the scheme's percentile (linear)
+    over samples of the largest magnitude within each. A seat with a point that was never seen, was first seen
+    after the first sample, or held NaN or Inf is refused; the others go on.
+
+    Args:
+        model: The unattached host.
+        passes: One zero-argument host run per sample.
+        seats: Seats to calibrate.
+        scheme: Gives statistic, format and percentile.
+
+    Raises:
+        CalibrationRefused: the scheme needs scales and ``passes`` is empty, or its statistic is unknown.
+    """
+    if scheme.statistic == NO_STATISTIC:
+        return Survey({seat.id: Scales() for seat in seats}, {}, (), {}, 0, NO_STATISTIC)
+    if scheme.statistic != AMAX:
+        raise CalibrationRefused(f"scheme {scheme.name} wants statistic {scheme.statistic!r}; known are amax and none")
+    points = {seat.id: {name: _Point() for name in seat.points} for seat in seats}
+    placed = [(at.module, points[seat.id][name]) for seat in seats for name, at in seat.points.items()]
+    count = _run(model, passes, placed)
+    if not count:
+        raise CalibrationRefused(f"scheme {scheme.name} needs calibration samples and got none")
+    return _derive(points, scheme, count)
+
+
+def _derive(points: Mapping[str, Mapping[str, _Point]], scheme: Scheme, count: int) -> Survey:
+    scales: dict[str, Scales] = {}
+    refused: dict[str, str] = {}
+    for seat, own in points.items():
+        faults = [fault for name, point in own.items() if (fault := _fault(name, point, count))]
+        if faults:
+            refused[seat] = "; ".join(faults)
+        else:
+            scales[seat] = Scales({name: _scale(point, scheme) for name, point in own.items()})
+    flat = {f"{seat}|{name}": point for seat, own in points.items() for name, point in own.items()}
+    amax = {place: tuple(point.by_sample.values()) for place, point in flat.items()}
+    dead = tuple(place for place, peaks in amax.items() if peaks and max(peaks) == 0)
+    method = f"max |x| within a sample, p{scheme.percentile:g} (linear) across samples, over {scheme.format_max:g}"
+    return Survey(scales, refused, dead, amax, count, method)
+
+
+def calibrate(
+    model: nn.Module, passes: Iterable[Callable[[], object]], seats: Sequence[SeatFacts], scheme: Scheme
+) -> dict[str, Scales]:
+    """Return seat id to scales; refused seats are missing, :func:`survey` says why.
+
+    Raises:
+        CalibrationRefused: as :func:`survey`, or no seat at all could be calibrated.
+    """
+    found = survey(model, passes, seats, scheme)
+    if seats and not found.scales:
+        first, reason = next(iter(found.refused.items()))
+        raise CalibrationRefused(f"none of {len(seats)} seats could be calibrated; {first}: {reason}")
+    return found.scales
