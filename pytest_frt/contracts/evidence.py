@@ -283,9 +283,11 @@ class TimingEvidence:
         witness_base_s: Base medians of witness processes, seconds.
         attempt: Which consecutive attempt this is, from 1.
         quick: True for the provisional form.
+        repeats: Executions per timed region, equal in both arms and all processes; seconds of a sample are the region's.
     """
 
     processes: tuple[ProcessTiming, ...]
     witness_base_s: tuple[float, ...]
     attempt: int
     quick: bool
+    repeats: int = 1
