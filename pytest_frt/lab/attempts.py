@@ -17,6 +17,7 @@ from pytest_frt.lab.store import writing
 
 FILE: Final = "attempts.json"
 _SCHEMA: Final = 1
+_REPAIR: Final = "restore it, or remove it to start counting again"
 
 
 class Attempts:
@@ -65,12 +66,13 @@ class Attempts:
         try:
             told = json.loads(self._path.read_bytes())
             records = told["records"]
-            if told["schema"] != _SCHEMA or not all(_sound(entry) for entry in records.values()):
-                raise ValueError("an entry has another form")
+            sound = told["schema"] == _SCHEMA and all(_sound(entry) for entry in records.values())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-            raise EvidenceError(f"{self._path} is damaged: {fault}", hint="restore it, or remove it to start counting again") from fault
+            raise EvidenceError(f"{self._path} is damaged: {fault}", hint=_REPAIR) from fault
+        if not sound:
+            raise EvidenceError(f"{self._path} is damaged: an entry has another form", hint=_REPAIR)
         return dict(records)
 
     def _write(self, records: Mapping[str, Any]) -> None:

@@ -8,7 +8,6 @@ import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from pytest_frt.contracts.job import CandidateJob, OracleJob, WitnessJob
@@ -71,7 +70,7 @@ class LabClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def run(self, job: ForkedJob) -> JobReport:
@@ -136,7 +135,9 @@ class LabClient:
         try:
             Path(job.out).mkdir(parents=True, exist_ok=True)
         except OSError as fault:
-            raise StorageFault(f"job folder {job.out} cannot be made: {fault.strerror}", hint="free space or choose another folder") from fault
+            raise StorageFault(
+                f"job folder {job.out} cannot be made: {fault.strerror}", hint="free space or choose another folder"
+            ) from fault
         server.channel.send(
             {
                 "id": number,

@@ -113,7 +113,9 @@ def launch(module: str, arguments: Sequence[str], *, environment: Mapping[str, s
             )
         except OSError as fault:
             ours.close()
-            raise FrtError(f"cannot start {sys.executable}: {fault}", hint="check the interpreter and free memory") from fault
+            raise FrtError(
+                f"cannot start {sys.executable}: {fault}", hint="check the interpreter and free memory"
+            ) from fault
     return Launched(process, Channel(ours), log)
 
 

@@ -48,7 +48,9 @@ def _take(path: Path, mode: int) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as fault:
-        raise StorageFault(f"lock file {path} cannot be opened: {fault.strerror}", hint="choose a writable folder") from fault
+        raise StorageFault(
+            f"lock file {path} cannot be opened: {fault.strerror}", hint="choose a writable folder"
+        ) from fault
     try:
         fcntl.flock(fd, mode)
     except BaseException:

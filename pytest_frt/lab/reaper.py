@@ -24,7 +24,9 @@ _KILL_LIMIT_S: Final = 10.0  # a process in uninterruptible sleep dies when its 
 def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        raise FrtError(f"prctl({option}) failed: {os.strerror(ctypes.get_errno())}", hint="workers need Linux 3.4 or later")
+        raise FrtError(
+            f"prctl({option}) failed: {os.strerror(ctypes.get_errno())}", hint="workers need Linux 3.4 or later"
+        )
 
 
 def become_subreaper() -> None:
@@ -106,7 +108,9 @@ def _kill_all(find: Callable[[], list[int]]) -> list[int]:
         killed.update(left)
         kill(left)
         if time.monotonic() > deadline:
-            raise FrtError(f"processes {left} outlive SIGKILL by {_KILL_LIMIT_S:.0f} s", hint="look for a hung device or disk")
+            raise FrtError(
+                f"processes {left} outlive SIGKILL by {_KILL_LIMIT_S:.0f} s", hint="look for a hung device or disk"
+            )
         time.sleep(_POLL_S)
     return sorted(killed)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_frt.contracts.verdict import Crashed
-from pytest_frt.errors import FrtError
+from pytest_frt.errors import EvidenceError, FrtError
 from pytest_frt.lab.wire import WireFault, word
+from pytest_frt.spec import codec
 
 TAIL_LINES: Final = 40
 """Lines of a worker's stderr kept in a report: a Python traceback with its cause fits."""
@@ -96,12 +97,10 @@ def from_message(message: Mapping[str, Any]) -> JobReport:
     kind = _KINDS.get(word(message, "type"))
     if kind is None:
         raise WireFault(f"report type {message['type']!r} is not one of {', '.join(_KINDS)}")
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in message.items()}
-    del fields["type"]
     try:
-        return kind(**fields)
-    except TypeError as fault:
-        raise WireFault(f"report {kind.__name__} has other fields: {fault}") from fault
+        return codec.from_json(kind, {name: value for name, value in message.items() if name != "type"})
+    except EvidenceError as fault:
+        raise WireFault(fault.message) from fault
 
 
 def crashed(gate: str, report: CrashedJob | TimedOut | Orphans) -> Crashed:

@@ -1,4 +1,4 @@
-"""Evidence on disk: one folder per job, keyed by the job's digest, complete or absent, shared by all processes of a run."""
+"""Evidence on disk: one folder per job, keyed by its digest, complete or absent, shared by the processes of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pytest_frt.spec.digest import json_digest
 
 JobT = TypeVar("JobT", WitnessJob, CandidateJob, OracleJob)
 CAP_BYTES: Final = 2 << 30
-"""Largest evidence of one job: 256 rows of 200 seats and 32 scored positions of a large vocabulary stay below half of it."""
+"""Largest evidence of one job: 256 rows of 200 seats and 32 positions of a large vocabulary stay below half of it."""
 REPORT: Final = "report.json"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LOW_BYTES: Final = 1 << 20  # a disk with less free cannot hold any evidence file
@@ -134,7 +134,7 @@ class EvidenceStore:
         size = folder_bytes(work)
         if size > self._cap:
             raise EvidenceError(
-                f"evidence of {type(job).__name__} on host {job.host.name} has {size} bytes, over the cap of {self._cap}",
+                f"{type(job).__name__} on host {job.host.name} left {size} bytes, over the cap of {self._cap}",
                 hint="lower the host's score_positions or heldout_samples",
             )
 
@@ -142,4 +142,6 @@ class EvidenceStore:
         try:
             return from_message(decode((folder / REPORT).read_bytes()))
         except (OSError, WireFault) as fault:
-            raise EvidenceError(f"{folder} holds no evidence: {fault}", hint=f"remove {folder} and run again") from fault
+            raise EvidenceError(
+                f"{folder} holds no evidence: {fault}", hint=f"remove {folder} and run again"
+            ) from fault

@@ -103,7 +103,7 @@ class Channel:
     def adopt(cls, fd: int) -> Channel:
         """Take over a descriptor that a parent process handed down; it is closed on the next exec."""
         sock = socket.socket(fileno=fd)
-        sock.set_inheritable(False)  # noqa: FBT003 (positional only)
+        sock.set_inheritable(False)
         return cls(sock)
 
     def fileno(self) -> int:

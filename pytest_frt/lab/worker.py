@@ -132,8 +132,12 @@ def _completion(out: Path, token: str) -> Faulted | None:
         raise WireFault("no completion marker") from fault
     if not isinstance(told, dict) or told.get("token") != token:
         raise WireFault("a completion marker that is not this run's")
-    fault = told.get("fault")
-    return None if fault is None else Faulted(word(fault, "code"), word(fault, "message"), word(fault, "hint"))
+    raised = told.get("fault")
+    if raised is None:
+        return None
+    if not isinstance(raised, dict):
+        raise WireFault("a completion marker of another form")
+    return Faulted(word(raised, "code"), word(raised, "message"), word(raised, "hint"))
 
 
 def _report(request: Request, status: int | None, token: str, orphans: tuple[int, ...], seconds: float) -> JobReport:

@@ -28,7 +28,13 @@ def test_count_starts_again(tmp_path: Path, digest: str, passed: bool) -> None: 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", '{"schema": 1}', '{"schema": 2, "records": {}}', '{"schema": 1, "records": {"a": {"digest": "d", "non_passes": -1}}}'],
+    [
+        "",
+        "[]",
+        '{"schema": 1}',
+        '{"schema": 2, "records": {}}',
+        '{"schema": 1, "records": {"a": {"digest": "d", "non_passes": -1}}}',
+    ],
     ids=["empty", "list", "no_records", "other_schema", "negative"],
 )
 def test_damaged_ledger_is_a_fault(tmp_path: Path, text: str) -> None:

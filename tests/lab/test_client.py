@@ -37,11 +37,15 @@ CRASHES = {
     "segfault": ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV, "killed by SIGSEGV"),
     "exception": ("raise ValueError('seat 7 is missing')", 1, "exit status 1"),
     "forged_marker": (
-        "(out / 'completion.json').write_text('{\"token\": \"guess\", \"fault\": null}'); import os; os._exit(0)",
+        '(out / \'completion.json\').write_text(\'{"token": "guess", "fault": null}\'); import os; os._exit(0)',
         0,
         "exit status 0 with a completion marker that is not this run's",
     ),
-    "killed_supervisor": ("import os, time; os.kill(os.getppid(), 9); time.sleep(9)", -9, "the supervisor of the job was killed"),
+    "killed_supervisor": (
+        "import os, time; os.kill(os.getppid(), 9); time.sleep(9)",
+        -9,
+        "the supervisor of the job was killed",
+    ),
 }
 
 
@@ -56,7 +60,9 @@ def test_crash_is_evidence_and_the_server_goes_on(
 
 
 def test_report_holds_the_end_of_stderr(lab: LabClient, scripted: ScriptedJob) -> None:
-    report = lab.run(scripted("import sys; sys.stderr.write('noise\\n' * 10_000); raise ValueError('seat 7 is missing')"))
+    report = lab.run(
+        scripted("import sys; sys.stderr.write('noise\\n' * 10_000); raise ValueError('seat 7 is missing')")
+    )
     assert isinstance(report, CrashedJob)
     assert report.stderr[-1] == "ValueError: seat 7 is missing"
     assert len(report.stderr) <= 40
@@ -121,7 +127,9 @@ def test_worker_is_isolated_and_forked_on_one_thread(lab: LabClient, scripted: S
 
 
 def test_only_the_culprit_falls_when_the_server_is_killed(lab: LabClient, scripted: ScriptedJob) -> None:
-    kill_server = "import os\nos.kill(int(open(f'/proc/{os.getppid()}/stat').read().split()[3]), 9)\nimport time; time.sleep(9)"
+    kill_server = (
+        "import os\nos.kill(int(open(f'/proc/{os.getppid()}/stat').read().split()[3]), 9)\nimport time; time.sleep(9)"
+    )
     mate = "import time; time.sleep(0.4); (out / 'x').write_text('ran')"
     reports = lab.run_all([scripted(mate), scripted(kill_server), scripted(mate)], parallel=2)
     assert [type(report) for report in reports] == [Done, CrashedJob, Done]

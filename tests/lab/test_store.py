@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from pytest_frt.contracts.job import WitnessJob
+from pytest_frt.contracts.host import BuildRequest
+from pytest_frt.contracts.job import HostRef, WitnessJob
 from pytest_frt.errors import EvidenceError, StorageFault
 from pytest_frt.lab.reports import CrashedJob, Done, Faulted, JobReport
 from pytest_frt.lab.store import EvidenceStore
 
-from pytest_frt.contracts.host import BuildRequest
-from pytest_frt.contracts.job import HostRef
 
-Usage = namedtuple("Usage", "total used free")
+class Usage(NamedTuple):
+    total: int
+    used: int
+    free: int
 
 
 def job(tmp_path: Path, seed: int = 0) -> WitnessJob:
@@ -63,7 +65,7 @@ def test_crash_is_kept_as_evidence(tmp_path: Path) -> None:
 
 
 def test_evidence_over_the_cap_is_refused_and_removed(tmp_path: Path) -> None:
-    with pytest.raises(EvidenceError, match="toy has 11 bytes, over the cap of 10"):
+    with pytest.raises(EvidenceError, match="toy left 11 bytes, over the cap of 10"):
         EvidenceStore(tmp_path, cap_bytes=10).obtain(job(tmp_path), Runner(11))
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 

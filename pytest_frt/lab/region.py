@@ -1,0 +1,115 @@
+"""One process's timed region of one arm: shuffled blocks and null pairs, with the machine watched around it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pytest_frt.contracts.evidence import ProcessTiming, TimedPair, TimedSample
+from pytest_frt.errors import EvidenceError
+from pytest_frt.lab.kept import Values, agreement, take
+from pytest_frt.lab.machine import Load
+from pytest_frt.lab.timing_process import BASE, TimingProcess, Turn
+
+FIRST_BASE = Turn(BASE, 0)
+Block = tuple[TimedPair, TimedPair]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What chance decides in a run, from the judge's generator.
+
+    Attributes:
+        rng: The judge's generator.
+        states: Prepared inputs to draw from.
+        repeats: Executions per timed region.
+        keep_share: Share of regions whose output is asked for afterwards.
+    """
+
+    rng: random.Random
+    states: int
+    repeats: int
+    keep_share: float
+
+    def coin(self) -> bool:
+        """Return a fair draw."""
+        return self.rng.random() < 0.5  # noqa: PLR2004 (fair)
+
+
+@dataclass(slots=True)
+class ArmRun:
+    """What one process has given for one arm so far.
+
+    Attributes:
+        process: The process.
+        index: Its index in the evidence.
+        expected: The witness's output per prepared input; empty to keep nothing.
+    """
+
+    process: TimingProcess
+    index: int
+    expected: Sequence[Values]
+    blocks: list[Block] = field(default_factory=list)
+    null: list[TimedPair] = field(default_factory=list)
+    unused: list[int] = field(default_factory=list)
+    agreement: float = 1.0
+    load: Load = field(default_factory=lambda: Load(0.0, 0.0, 0.0))
+
+    def collect(self, arm: str, units: int, null_pairs: int, draw: Draw) -> None:
+        """Bring the arm up to ``units`` blocks and ``null_pairs`` null pairs, in an order that is drawn.
+
+        Raises:
+            ProcessLost: the process died, hung or broke the protocol.
+        """
+        wanted = [True] * (units - len(self.blocks)) + [False] * (null_pairs - len(self.null))
+        draw.rng.shuffle(wanted)
+        second_base = Turn(BASE, 1, cycle="" if arm == BASE else arm)
+        began = Load.now()
+        for is_unit in wanted:
+            if is_unit:
+                self.blocks.append(self.block(Turn(arm, 1), draw))
+            else:
+                self.null.append(self._pair(second_base, draw, base_first=len(self.null) % 2 == 0))
+        self.load = self.load.plus(Load.now().since(began))
+
+    def block(self, turn: Turn, draw: Draw) -> Block:
+        """Take two pairs in opposite orders, so that a bias of the second place cancels inside the block."""
+        base_first = draw.coin()
+        return self._pair(turn, draw, base_first=base_first), self._pair(turn, draw, base_first=not base_first)
+
+    def timing(self) -> ProcessTiming:
+        """Return it as evidence."""
+        return ProcessTiming(
+            process=self.index,
+            blocks=tuple(self.blocks),
+            null=tuple(self.null),
+            output_mismatch=self.agreement,
+            steal_s=self.load.steal_s,
+            pressure=self.load.pressure,
+            wall_s=self.load.wall_s,
+        )
+
+    def _pair(self, turn: Turn, draw: Draw, *, base_first: bool) -> TimedPair:
+        state = self._next_state(draw)
+        if base_first:
+            base, other = self._sample(FIRST_BASE, state, draw), self._sample(turn, state, draw)
+        else:
+            other, base = self._sample(turn, state, draw), self._sample(FIRST_BASE, state, draw)
+        return TimedPair(base, other, base_first)
+
+    def _sample(self, turn: Turn, state: int, draw: Draw) -> TimedSample:
+        taken = self.process.sample(turn, state, draw.repeats)
+        if self.expected and draw.rng.random() < draw.keep_share:
+            want, file = self.expected[state], self.process.keep()
+            try:
+                self.agreement = min(self.agreement, agreement(want, take(file, at_most=want.size)))
+            except EvidenceError as fault:
+                raise self.process.lost("CRASH", fault.message) from fault
+        return taken
+
+    def _next_state(self, draw: Draw) -> int:
+        """Return a prepared input; every one is used once before any is used again."""
+        if not self.unused:
+            self.unused = draw.rng.sample(range(draw.states), draw.states)
+        return self.unused.pop()

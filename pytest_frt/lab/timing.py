@@ -1,0 +1,132 @@
+"""Collect net-win evidence: fresh processes, timed one at a time, their units taken look by look.
+
+The judge's side: no torch, no impl code. What is measured where is described in
+:mod:`pytest_frt.lab.timing_worker`, how looks are taken in :mod:`pytest_frt.lab.timing_group`; the rule that reads
+the evidence lies in ``pytest_frt.rules``.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from pytest_frt.contracts.evidence import TimedPair
+from pytest_frt.contracts.job import TimingJob
+from pytest_frt.contracts.verdict import Crashed
+from pytest_frt.lab.fleet import Fleet, Site
+from pytest_frt.lab.locks import DeviceLock
+from pytest_frt.lab.region import FIRST_BASE, ArmRun, Draw
+from pytest_frt.lab.timing_process import Limits, ProcessLost, TimingProcess, Turn
+from pytest_frt.lab.witnesses import Witnesses
+
+MAX_REPEATS: Final = 512
+"""Executions per region: a model that takes under 4 microseconds is none."""
+_PROBES: Final = 3  # the fastest of three is close enough to choose a repeat count
+
+
+@dataclass(frozen=True, slots=True)
+class TimingPlan:
+    """How much is collected. The defaults are those of FRT-NW-1.
+
+    Attributes:
+        processes: Fresh processes.
+        looks: Blocks of two pairs per process at each look.
+        null_pairs: Base-against-base pairs per process.
+        witnesses: Processes that time the base without impl code.
+        witness_blocks: Blocks each witness gives per look.
+        keep_share: Share of timed regions whose output is compared afterwards.
+        region_s: Shortest timed region, seconds: far above the clock's resolution and a wake-up.
+        warmup: Untimed executions of each arm after loading.
+        loads: Processes that load at the same time.
+        memory_share: Share of the available memory that loaded processes may fill.
+    """
+
+    processes: int = 8
+    looks: tuple[int, ...] = (3, 6, 10)
+    null_pairs: int = 4
+    witnesses: int = 3
+    witness_blocks: int = 2
+    keep_share: float = 0.1
+    region_s: float = 0.002
+    warmup: int = 3
+    loads: int = 2
+    memory_share: float = 0.6
+
+
+class TimingLab:
+    """Times arms of hosts on one device.
+
+    Args:
+        folder: For files, logs, locks and compiled code.
+        environ: Environment of the run; processes get the scrubbed part of it.
+        device: Device name, for its lock.
+        plan: How much is collected.
+        limits: Time limits of each process.
+        resident: Keep all processes of a group loaded; None decides by measured memory.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        environ: Mapping[str, str],
+        device: str = "cpu",
+        plan: TimingPlan | None = None,
+        limits: Limits | None = None,
+        resident: bool | None = None,
+    ) -> None:
+        self.plan = plan or TimingPlan()
+        self.resident = resident
+        self.lock = DeviceLock(folder, device)
+        self._site = Site(folder, environ, self.lock, limits or Limits(), self.plan.warmup, self.plan.loads)
+        self.witnesses = Witnesses(Fleet(self._site, "witness"), self.plan.witnesses)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fleet(self, name: str) -> Fleet:
+        """Return a fleet that shares nothing with others."""
+        return Fleet(self._site, name)
+
+    def repeats(self, process: TimingProcess, turns: Iterable[Turn]) -> int:
+        """Return how many executions make a region of ``plan.region_s`` in the fastest of ``turns`` and the base.
+
+        Raises:
+            ProcessLost: the process died, hung or broke the protocol.
+        """
+        with self.lock.exclusive():
+            fastest = min(process.sample(turn, 0, 1).worker_s for turn in (FIRST_BASE, *turns) for _ in range(_PROBES))
+        return max(1, min(MAX_REPEATS, math.ceil(self.plan.region_s / max(fastest, self.plan.region_s / MAX_REPEATS))))
+
+    def draw(self, job: TimingJob, rng: random.Random, repeats: int) -> Draw:
+        """Return what chance decides for a job."""
+        return Draw(rng, job.states, repeats, self.plan.keep_share)
+
+    def compare(self, job: TimingJob, arm: str, *, pairs: int, rng: random.Random) -> tuple[TimedPair, ...] | Crashed:
+        """Time ``arm`` against the base in one process; ``job.base_form`` may differ from ``job.form``.
+
+        One start shows nothing about other starts: such pairs are a comparison, never a certificate.
+        """
+        fleet, turn = self.fleet("comparison"), Turn(arm, 1)
+        try:
+            (process,) = fleet.load(job, 1, rng)
+            draw = self.draw(job, rng, self.repeats(process, (turn,)))
+            run = ArmRun(process, 0, ())
+            with self.lock.exclusive():
+                blocks = [run.block(turn, draw) for _ in range(math.ceil(pairs / 2))]
+            return tuple(pair for block in blocks for pair in block)
+        except ProcessLost as lost:
+            return lost.verdict()
+        finally:
+            fleet.close()
+
+    def close(self) -> None:
+        """End the witnesses. Groups end by themselves."""
+        self.witnesses.close()

@@ -1,0 +1,171 @@
+"""The judge's handle on one timing process: commands, the judge's own clock, and what became of the process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_frt.contracts.evidence import TimedSample
+from pytest_frt.contracts.job import TimingJob
+from pytest_frt.contracts.verdict import Crashed
+from pytest_frt.errors import EvidenceError
+from pytest_frt.lab.launch import describe_exit, launch
+from pytest_frt.lab.machine import Resident
+from pytest_frt.lab.reports import tail
+from pytest_frt.lab.wire import PeerGone, PeerSilent, WireFault, number, word
+from pytest_frt.spec import codec
+
+BASE: Final = "base"
+GATE: Final = "net_win"
+
+
+class ProcessLost(EvidenceError):
+    """A timing process died, hung, broke the protocol or raised an error on purpose.
+
+    Args:
+        kind: ``CRASH`` or ``TIMEOUT``.
+        detail: What was seen, with the end of its log.
+    """
+
+    code = "TIMING_PROCESS"
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+    def verdict(self) -> Crashed:
+        """Return it as evidence of the net-win gate."""
+        return Crashed(GATE, self.kind, self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds a timing process may take.
+
+    Attributes:
+        load_s: For imports, building the host, binding and warm-up.
+        step_s: For one switch or one timed region.
+    """
+
+    load_s: float = 600.0
+    step_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one sample runs.
+
+    Attributes:
+        arm: Arm name.
+        instance: Prepared instance of the inputs.
+        cycle: Arm attached and detached on the way; empty for none.
+    """
+
+    arm: str
+    instance: int
+    cycle: str = ""
+
+
+class TimingProcess:
+    """A freshly exec'ed timing process.
+
+    Args:
+        job: What it loads; ``out`` is its own folder.
+        environment: Scrubbed environment.
+        limits: Time limits.
+    """
+
+    def __init__(self, job: TimingJob, environment: Mapping[str, str], limits: Limits) -> None:
+        self.job = job
+        self._limits = limits
+        self._kept = 0
+        out = Path(job.out)
+        out.mkdir(parents=True, exist_ok=True)
+        self._launched = launch("pytest_frt.lab.timing_worker", (), environment=environment, log=out / "timing.log")
+
+    def begin_load(self, order: Sequence[str], warmup: int) -> None:
+        """Tell it to load its arms in ``order``; :meth:`end_load` waits for it."""
+        message = {"op": "load", "job": codec.dumps(self.job), "order": list(order), "warmup": warmup}
+        with self._heard():
+            self._launched.channel.send(message)
+
+    def end_load(self) -> None:
+        """Wait until everything is built and warm.
+
+        Raises:
+            ProcessLost: it died, hung, or an arm cannot be bound.
+        """
+        self._receive(self._limits.load_s)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._launched.process.pid
+
+    def resident(self) -> Resident:
+        """Return its memory."""
+        return Resident.of(self.pid)
+
+    def sample(self, turn: Turn, state: int, repeats: int) -> TimedSample:
+        """Switch untimed, then time one region on both clocks.
+
+        Raises:
+            ProcessLost: it died, hung or broke the protocol.
+        """
+        ready = self._ask({"op": "arm", "arm": turn.arm, "instance": turn.instance, "cycle": turn.cycle})
+        began = time.perf_counter()
+        done = self._ask({"op": "go", "state": state, "repeats": repeats})
+        judge_s = time.perf_counter() - began
+        with self._heard():
+            return TimedSample(turn.arm, state, number(done, "worker_s"), judge_s, number(ready, "canary_s"))
+
+    def keep(self) -> Path:
+        """Have the output of the last region written and return the file.
+
+        Raises:
+            ProcessLost: it died, hung or broke the protocol.
+        """
+        self._kept += 1
+        name = f"kept.{self._kept}.safetensors"
+        self._ask({"op": "keep", "name": name})
+        return Path(self.job.out, name)
+
+    def close(self) -> None:
+        """End the process; idempotent."""
+        self._launched.end()
+
+    def lost(self, kind: str, detail: str) -> ProcessLost:
+        """Kill the process and return what happened as an error, with the end of its log."""
+        self._launched.kill()
+        return ProcessLost(kind, "\n".join((detail, *tail(self._launched.log))))
+
+    def _ask(self, message: Mapping[str, object]) -> dict[str, Any]:
+        with self._heard():
+            self._launched.channel.send(message)
+        return self._receive(self._limits.step_s)
+
+    def _receive(self, limit_s: float) -> dict[str, Any]:
+        with self._heard():
+            reply = self._launched.channel.receive(limit_s)
+            fault = reply.get("fault")
+            if fault is None:
+                return reply
+            if not isinstance(fault, dict):
+                raise WireFault("a fault is no object")
+            said = f"[{word(fault, 'code')}] {word(fault, 'message')}"
+        raise self.lost("CRASH", said)
+
+    @contextmanager
+    def _heard(self) -> Iterator[None]:
+        try:
+            yield
+        except PeerSilent as fault:
+            raise self.lost("TIMEOUT", f"timing process: {fault.message}") from fault
+        except PeerGone as fault:
+            raise self.lost("CRASH", f"timing process ended: {describe_exit(self._launched.end())}") from fault
+        except WireFault as fault:
+            raise self.lost("CRASH", f"timing process broke the protocol: {fault.message}") from fault

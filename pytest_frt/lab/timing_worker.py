@@ -1,0 +1,171 @@
+"""A timing process: ``python -I -m pytest_frt.lab.timing_worker --fd N``, exec'ed afresh for every counted start.
+
+The judge drives it over the channel, one JSON object per line:
+
+- ``load``: build the host, bind all arms in the order given, warm each up.
+- ``arm``: switch to an arm outside any timed region, run the canary untimed, then timed.
+- ``go``: run the timed region on the input that this very message names, and reply with its seconds.
+- ``keep``: write the output of the last region to a file; asked after the fact, so that nothing can depend on it.
+
+What it says is a claim: the judge clocks every ``go`` itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import torch
+from safetensors.torch import save_file
+
+from pytest_frt.contracts.job import Job, TimingJob
+from pytest_frt.errors import FrtError
+from pytest_frt.lab.arms import BASE, Arms
+from pytest_frt.lab.canary import Canary, synchronizer
+from pytest_frt.lab.kept import OUTPUT
+from pytest_frt.lab.wire import Channel, PeerGone, WireFault, number, word
+from pytest_frt.spec import codec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KEPT_ELEMENTS: Final = 1 << 22
+"""Elements kept of an output, from its end: 16 positions of the largest vocabularies."""
+
+
+class Clock:
+    """The timed region, on references taken when it is made: before any impl module is imported.
+
+    Args:
+        device: torch device string.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._read: Callable[[], float] = time.perf_counter
+        self._pause, self._resume = gc.disable, gc.enable
+        self._wait = synchronizer(device)
+
+    def time(self, execute: Callable[[], Tensor], repeats: int) -> tuple[float, Tensor]:
+        """Run ``execute`` back to back and return the seconds and the last output."""
+        self._wait()
+        self._pause()
+        try:
+            began = self._read()
+            for _ in range(repeats - 1):
+                execute()
+            output = execute()
+            self._wait()
+            return self._read() - began, output
+        finally:
+            self._resume()
+
+
+class TimingWorker:
+    """Answers the judge's messages.
+
+    Args:
+        job: The timing job.
+    """
+
+    def __init__(self, job: TimingJob) -> None:
+        self._job = job
+        self._clock = Clock(job.host.request.device)
+        self._canary = Canary(job.host.request.device)
+        self._arms: Arms | None = None
+        self._instance = 0
+        self._last: Tensor | None = None
+
+    def load(self, order: Sequence[str], warmup: int) -> dict[str, Any]:
+        """Build everything and run each arm ``warmup`` times."""
+        arms = self._arms = Arms(self._job, order)
+        for name in arms.names:
+            arms.switch(name)
+            instance = 0 if name == BASE else 1
+            for turn in range(warmup):
+                arms.call(instance, turn % self._job.states)()
+        gc.collect()
+        gc.freeze()
+        return {"seats": {name: arms.seats(name) for name in arms.names}}
+
+    def arm(self, name: str, instance: int, cycle: str) -> dict[str, Any]:
+        """Switch and time the canary."""
+        self._last = None
+        self._instance = instance
+        self._bound().switch(name, cycle)
+        return {"canary_s": self._canary.seconds()}
+
+    def go(self, state: int, repeats: int) -> dict[str, Any]:
+        """Time one region."""
+        seconds, self._last = self._clock.time(self._bound().call(self._instance, state), repeats)
+        return {"worker_s": seconds}
+
+    def keep(self, name: str) -> dict[str, Any]:
+        """Write the end of the last output, flattened, as float32."""
+        if self._last is None:
+            raise WireFault("keep before any region was timed")
+        output = self._last.detach().flatten()[-KEPT_ELEMENTS:].float().cpu().contiguous()
+        save_file({OUTPUT: output}, Path(self._job.out, name))
+        return {"kept": name}
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out one message.
+
+        Raises:
+            WireFault: an unknown operation or a missing field.
+        """
+        match word(message, "op"):
+            case "load":
+                return self.load(message["order"], int(number(message, "warmup")))
+            case "arm":
+                return self.arm(word(message, "arm"), int(number(message, "instance")), word(message, "cycle"))
+            case "go":
+                return self.go(int(number(message, "state")), int(number(message, "repeats")))
+            case "keep":
+                return self.keep(word(message, "name"))
+            case other:
+                raise WireFault(f"operation {other!r} is none of load, arm, go, keep")
+
+    def _bound(self) -> Arms:
+        if self._arms is None:
+            raise WireFault("an operation came before load")
+        return self._arms
+
+
+@torch.no_grad()
+def serve(channel: Channel) -> None:
+    """Answer until the judge closes the channel. An error raised on purpose is told; any other ends the process."""
+    message = channel.receive()
+    job = codec.loads(cast("type[Job]", Job), word(message, "job"))
+    if not isinstance(job, TimingJob):
+        raise WireFault(f"a timing process was given a {type(job).__name__}")
+    torch.set_num_threads(job.host.threads)
+    Path(job.out).mkdir(parents=True, exist_ok=True)
+    worker = TimingWorker(job)
+    while True:
+        try:
+            reply = worker.answer(message)
+        except FrtError as fault:
+            reply = {"fault": {"code": fault.code, "message": fault.message, "hint": fault.hint}}
+        channel.send(reply)
+        message = channel.receive()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve one judge and return the exit status."""
+    parser = argparse.ArgumentParser(prog="pytest_frt.lab.timing_worker")
+    parser.add_argument("--fd", type=int, required=True)
+    channel = Channel.adopt(parser.parse_args(arguments).fd)
+    try:
+        serve(channel)
+    except PeerGone:
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

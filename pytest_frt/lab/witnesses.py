@@ -1,0 +1,107 @@
+"""Processes that run the base and never load impl code: what the base costs, and what it returns."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from statistics import median
+
+from pytest_frt.contracts.job import TimingJob
+from pytest_frt.contracts.verdict import Crashed
+from pytest_frt.errors import EvidenceError
+from pytest_frt.lab.fleet import Fleet
+from pytest_frt.lab.kept import Values, take
+from pytest_frt.lab.region import FIRST_BASE, ArmRun, Draw
+from pytest_frt.lab.timing_process import BASE, GATE, ProcessLost, TimingProcess, Turn
+
+SECOND_BASE = Turn(BASE, 1)
+
+
+class WitnessLost(EvidenceError):
+    """A witness process died, hung or broke the protocol: the host itself cannot be timed.
+
+    Args:
+        lost: What became of the process.
+    """
+
+    code = "WITNESS_LOST"
+
+    def __init__(self, lost: ProcessLost) -> None:
+        super().__init__(f"witness: {lost.message}")
+        self.kind = lost.kind
+
+    def verdict(self) -> Crashed:
+        """Return it as evidence of the net-win gate."""
+        return Crashed(GATE, self.kind, self.message)
+
+
+class Witnesses:
+    """Witness processes, kept loaded for as long as the same host is timed in the same form.
+
+    Args:
+        fleet: Starts them.
+        count: How many.
+    """
+
+    def __init__(self, fleet: Fleet, count: int) -> None:
+        self._fleet = fleet
+        self._count = count
+        self._job: TimingJob | None = None
+        self._processes: list[TimingProcess] = []
+        self._seconds: list[list[float]] = []
+        self.expected: Sequence[Values] = ()
+
+    @property
+    def count(self) -> int:
+        """How many there are once loaded."""
+        return self._count
+
+    def prepare(self, job: TimingJob, rng: random.Random) -> None:
+        """Load witnesses for the host of ``job`` unless they are loaded, and forget earlier seconds.
+
+        Raises:
+            WitnessLost: the host itself cannot be timed.
+        """
+        base = replace(job, arms={BASE: ()}, scales={}, seats="", form=job.base_form, out="")
+        if base != self._job:
+            self.close()
+            with self._watched():
+                self._processes = self._fleet.load(base, self._count, rng)
+                self.expected = tuple(self._output(state) for state in range(job.states))
+            self._job = base
+        self._seconds = [[] for _ in self._processes]
+
+    def time(self, index: int, blocks: int, draw: Draw) -> None:
+        """Take blocks of base against base from one witness.
+
+        Raises:
+            WitnessLost: it died, hung or broke the protocol.
+        """
+        run = ArmRun(self._processes[index], index, ())
+        with self._watched():
+            for pair in (pair for _ in range(blocks) for pair in run.block(SECOND_BASE, draw)):
+                self._seconds[index] += [pair.base.worker_s, pair.candidate.worker_s]
+
+    def medians(self) -> tuple[float, ...]:
+        """Return each witness's median seconds since :meth:`prepare`."""
+        return tuple(median(seconds) for seconds in self._seconds if seconds)
+
+    def close(self) -> None:
+        """End the processes; idempotent."""
+        self._fleet.close()
+        self._job, self._processes = None, []
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
+        except ProcessLost as lost:
+            self.close()
+            raise WitnessLost(lost) from lost
+
+    def _output(self, state: int) -> Values:
+        # Read into memory and removed at once: a candidate finds nothing on disk that it could return.
+        self._processes[0].sample(FIRST_BASE, state, 1)
+        return take(self._processes[0].keep())
