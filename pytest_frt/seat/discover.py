@@ -13,8 +13,8 @@ from pytest_frt.contracts.host import HostSpec
 from pytest_frt.contracts.seat import NotReplaced, SeatFacts
 from pytest_frt.contracts.structure import SeamRule, Structure
 from pytest_frt.seat import tree
-from pytest_frt.seat.probe import Reference
 from pytest_frt.seat.rules import Absent, Candidate, Refused, match
+from pytest_frt.seat.seam_probe import Reference
 from pytest_frt.spec.modules import load_file
 
 LINEAR, NORM = "linear", "norm"

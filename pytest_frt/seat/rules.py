@@ -12,7 +12,7 @@ from pytest_frt.contracts.seat import ModuleSeat, PairSeat, PointAt, Seat, SeatF
 from pytest_frt.contracts.structure import SeamRule, Structure
 from pytest_frt.seat import tree
 from pytest_frt.seat.activations import Unidentified, identify
-from pytest_frt.seat.probe import Differs, Reference, compare
+from pytest_frt.seat.seam_probe import Differs, Reference, compare
 from pytest_frt.spec import dims
 from pytest_frt.spec.seams import ACTIVATION_AXIS
 
