@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ def meets(value: float, op: str, limit: float) -> bool:
     raise SpecError(f"comparison {op!r} is not one of >=, <=, >, <")
 
 
+@functools.cache
 def upper_tail(trials: int, count: int) -> float:
     """Return P(Bin(trials, 1/2) >= count), exactly rounded once."""
     favourable = sum(math.comb(trials, k) for k in range(max(count, 0), trials + 1))

@@ -172,10 +172,10 @@ def decide(rule: Rule, processes: Processes) -> Verdict | None:
         view = _View.of(rule, [process[:look] for process in processes])
         if view.wins >= bound and view.medians_over >= rule.medians:
             return Pass(GATE, view.measured(rule, bound))
-        if refusal := _futile(rule, view, whole_look=True):
-            return refusal
         if look == rule.looks[-1]:
             return _final(rule, view)
+        if refusal := _futile(rule, view, whole_look=True):
+            return refusal
     if any(processes):
         return _futile(rule, _View.of(rule, processes), whole_look=False)
     return None

@@ -29,7 +29,8 @@ def residual(metrics: SeamMetrics) -> float:
 
     It is sqrt(rel_l2^2 - (slope - 1)^2): the residual of a least-squares fit is orthogonal to what it is fitted on.
     """
-    return math.sqrt(max(0.0, metrics.rel_l2**2 - (metrics.slope - 1) ** 2))
+    # max keeps its first argument when nothing compares: a NaN stays one.
+    return math.sqrt(max(metrics.rel_l2**2 - (metrics.slope - 1) ** 2, 0.0))
 
 
 def gain(metrics: SeamMetrics) -> float:
@@ -39,7 +40,7 @@ def gain(metrics: SeamMetrics) -> float:
     scatters by more than the limit on a gain.
     """
     scatter = residual(metrics) / math.sqrt(metrics.elements - 1) if metrics.elements > 1 else 0.0
-    return max(0.0, abs(metrics.slope - 1) - SLOPE_SIGMAS.value * scatter)
+    return max(abs(metrics.slope - 1) - SLOPE_SIGMAS.value * scatter, 0.0)
 
 
 def energy(metrics: SeamMetrics) -> float:
