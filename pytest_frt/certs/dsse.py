@@ -6,7 +6,7 @@ order means nothing and it is not authenticated as a whole. A certificate's name
 lines with the same payload are one certificate, and their signers add up.
 
 Rules beyond the DSSE text: the payload type is exactly ours, base64 must be what an encoder writes, duplicate keys and
-keys that differ in case only are refused. No algorithm name is read from an envelope: the trust policy says what a key is.
+keys that differ in case only are refused. No algorithm name is read from an envelope: the policy says what a key is.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from pytest_frt.certs.mandatory import ALTERNATIVES, RULES, groups_for
 from pytest_frt.contracts.record import GateRow, PlanRecord, Record
 from pytest_frt.contracts.verdict import Invalid, Pass, Refusal, Verdict
 from pytest_frt.errors import CertificateRefused, EvidenceError
-from pytest_frt.rules.net_win import judge_ratios, pooled_median
-from pytest_frt.rules.rows import FRT_NW_1, NET_WIN_ROW, decimal, fold_samples, parse_units
+from pytest_frt.rules.net_win import judge_ratios
+from pytest_frt.rules.rows import FRT_NW_1, NET_WIN_ROW, fold_samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,8 @@ def _check_rule(row: GateRow, value: Decimal, own: Decimal) -> None:
         raise CertificateRefused(
             "GATE_SAMPLES", f"gate {row.name} folds {row.n} samples by {row.statistic}, it takes {' or '.join(folds)}"
         )
+    if rule and row.n < rule.min_n:
+        raise CertificateRefused("GATE_SAMPLES", f"gate {row.name} has {row.n} samples, it takes {rule.min_n}")
     if rule and rule.limit is not None:
         _meet(row, own, rule.limit, "the limit of the gate")
         _hold(row, value, rule.limit, "the limit of the gate")
@@ -175,7 +177,7 @@ def _recompute(row: GateRow, attempts: int) -> Decimal:
         raise CertificateRefused("GATE_SAMPLES", f"gate {row.name} states n={row.n} and has {len(row.samples)} samples")
     try:
         if row.statistic == FRT_NW_1:
-            value = Decimal(decimal(_net_win(row, attempts)))
+            value = _net_win(row, attempts)
         else:
             value = Decimal(fold_samples(row.statistic, row.samples))
     except EvidenceError as error:
@@ -187,12 +189,21 @@ def _recompute(row: GateRow, attempts: int) -> Decimal:
     return value
 
 
-def _net_win(row: GateRow, attempts: int) -> float:
-    """Judge the unit ratios by FRT-NW-1; return the pooled median of the look that decided."""
-    verdict = judge_ratios(parse_units(row.samples), attempt=attempts)
+def _net_win(row: GateRow, attempts: int) -> Decimal:
+    """Judge the unit ratios by FRT-NW-1 and return their pooled median; samples are ``process:ratio``."""
+    processes: list[list[str]] = []
+    for sample in row.samples:
+        index, _, ratio = sample.partition(":")
+        if index == str(len(processes)):
+            processes.append([])
+        if index != str(len(processes) - 1):
+            raise CertificateRefused("GATE_SAMPLES", f"gate {row.name}: sample {sample!r} is not process-major")
+        processes[-1].append(ratio)
+    pooled = Decimal(fold_samples("median", [ratio for units in processes for ratio in units]))
+    verdict = judge_ratios([[float(ratio) for ratio in units] for units in processes], attempt=attempts)
     if not isinstance(verdict, Pass):
         raise CertificateRefused("GATE_FAIL", f"gate {row.name} at attempt {attempts}: {_said(verdict)}")
-    return pooled_median(verdict)
+    return pooled
 
 
 def _said(verdict: Verdict) -> str:

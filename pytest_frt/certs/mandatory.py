@@ -1,7 +1,7 @@
-"""The gates a certificate must carry, as data: direction, how samples may be folded, and the limit nothing may undercut.
+"""The gates a certificate must carry, as data: direction, folds of samples, and the limit nothing may undercut.
 
-This table is the verifier's own. A certificate may carry further gates, which must hold as well, and a deployer's policy
-may ask for more; neither can take a row out of this table.
+This table is the verifier's own. A certificate may carry further gates, which must hold as well, and a policy may ask
+for more; neither can take a row out of this table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_frt.rules.bands import BANDS
 from pytest_frt.rules.rows import FRT_NW_1, NET_WIN_ROW, decimal
-from pytest_frt.rules.thresholds import NET_WIN_MARGIN
+from pytest_frt.rules.thresholds import HELD_OUT_SAMPLES, NET_WIN_MARGIN
 
 HOST_PARITY: Final = "parity.host."
 
@@ -30,6 +30,7 @@ class GateRule:
         because: Why.
         suggested: Deployer's floor in a new policy; empty when ``limit`` already says it all.
         worst: What the worst sample must reach when the fold is a median.
+        min_n: Fewest samples.
     """
 
     op: str
@@ -38,6 +39,7 @@ class GateRule:
     because: str
     suggested: str = ""
     worst: Decimal | None = None
+    min_n: int = 1
 
 
 _NONE: Final = Decimal(0)
@@ -59,6 +61,7 @@ _HOST: Final[Mapping[str, GateRule]] = {
         band.because,
         decimal(band.passing),
         worst=Decimal(decimal(band.warning)),
+        min_n=int(HELD_OUT_SAMPLES.value),
     )
     for kind in BANDS.values()
     for band in kind

@@ -88,7 +88,7 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Require:
-    """Facts a certificate must state: software distributions, members of ``device``, members or libraries of ``host``."""
+    """What a certificate must state: software distributions, facts of ``device``, facts or libraries of ``host``."""
 
     software: tuple[str, ...] = ("torch",)
     device: tuple[str, ...] = ("arch", "name")

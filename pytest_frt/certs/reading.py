@@ -78,13 +78,13 @@ class Node:
         code: Refusal code of a value of the wrong type.
     """
 
-    __slots__ = ("_code", "_parent", "_place", "value")
+    __slots__ = ("_parent", "_place", "code", "value")
 
     def __init__(self, value: object, place: str, parent: Node | None = None, code: str = "SCHEMA") -> None:
         self.value = value
         self._place = place
         self._parent = parent
-        self._code: str = parent._code if parent else code
+        self.code: str = parent.code if parent else code
 
     @property
     def where(self) -> str:
@@ -96,7 +96,7 @@ class Node:
 
     def wrong(self, need: str) -> CertificateRefused:
         """Return the refusal that says what this place needs."""
-        return CertificateRefused(self._code, f"{self.where} is not {need}")
+        return CertificateRefused(self.code, f"{self.where} is not {need}")
 
     def _members(self) -> dict[str, object]:
         if not isinstance(self.value, dict):
@@ -107,7 +107,7 @@ class Node:
         """Return the member ``name``, which must be there."""
         members = self._members()
         if name not in members:
-            raise CertificateRefused(self._code, f"{self.where} has no member {name!r}")
+            raise CertificateRefused(self.code, f"{self.where} has no member {name!r}")
         return Node(members[name], name, self)
 
     def find(self, name: str) -> Node | None:
@@ -125,7 +125,7 @@ class Node:
         for name in self._members():
             if name not in names:
                 raise CertificateRefused(
-                    self._code, f"{self.where} has the unknown member {name!r}", hint=f"known: {', '.join(names)}"
+                    self.code, f"{self.where} has the unknown member {name!r}", hint=f"known: {', '.join(names)}"
                 )
         return self
 

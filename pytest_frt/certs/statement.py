@@ -209,7 +209,8 @@ def _exactly(node: Node, value: str, code: str) -> None:
         raise CertificateRefused(code, f"{node.where} is not exactly {value}")
 
 
-_KNOWN_MEMBERS: Final = frozenset(
-    "issuer serial issuedAt expiresAt result cell deployment kernel host weights device software seats refused rows "
-    "dtype calibration gates attempts seed evidence checker name dropped".split()
-)
+_KNOWN_MEMBERS: Final = frozenset({
+    "issuer", "serial", "issuedAt", "expiresAt", "result", "cell", "deployment", "kernel", "host", "weights", "device",
+    "software", "seats", "refused", "rows", "dtype", "calibration", "gates", "attempts", "seed", "evidence", "checker",
+    "name", "dropped",
+})  # fmt: skip

@@ -1,4 +1,4 @@
-"""Where certificates lie: ``<root>/<host>/<device>/<name>.<digest12>.frt.intoto.jsonl``, artefacts beside them by digest.
+"""Where certificates lie: ``<root>/<host>/<device>/<name>.<digest12>.frt.intoto.jsonl``, artefacts by digest beside.
 
 Location gives no trust and file names are for people: what a file says counts after verification only. Unsigned
 statements end in ``.statement.json`` and hold exactly the payload bytes, so their sha256 is the certificate's name.
@@ -59,8 +59,16 @@ def place(root: Path, certificate: Certificate, suffix: str) -> Path:
         cell = certificate.record.key.cell
     else:
         cell = RecordKey.parse(certificate.plan.keys[0]).cell
-    name = f"{certificate.title}.{certificate.payload_sha256[:SHORT]}{suffix}"
-    return folder(root, cell.host, cell.device) / name
+    return folder(root, cell.host, cell.device) / _file_name(certificate, suffix)
+
+
+def beside(path: Path, certificate: Certificate) -> Path:
+    """Return the certificate file that belongs beside a statement file."""
+    return path.with_name(_file_name(certificate, CERTIFICATE_SUFFIX))
+
+
+def _file_name(certificate: Certificate, suffix: str) -> str:
+    return f"{certificate.title}.{certificate.payload_sha256[:SHORT]}{suffix}"
 
 
 def write_statement(root: str | Path, payload: bytes) -> Path:

@@ -8,7 +8,7 @@ Work is done in this order, so that nothing expensive happens before its cap was
 2. strict UTF-8 (``JSON_UTF8``)
 3. nesting depth and number of separators, before the recursive parser runs (``JSON_DEPTH``, ``JSON_TOKENS``)
 4. the parser, which refuses duplicate keys and keys that differ in case only (``JSON_DUPKEY``), every number that is
-   not an integer (``JSON_FLOAT``), integers beyond 2**53 - 1 and ``-0`` (``JSON_INT``), and bad syntax (``JSON_SYNTAX``)
+   not an integer (``JSON_FLOAT``), integers beyond 2**53 - 1 and ``-0`` (``JSON_INT``), bad syntax (``JSON_SYNTAX``)
 5. every string: length, control, bidirectional, zero-width and surrogate characters (``JSON_STRING``)
 
 Numbers other than integers travel as decimal strings; ``real_text`` writes a float64 exactly.

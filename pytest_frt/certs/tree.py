@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -96,15 +97,19 @@ def copy_verified(
             target.mkdir(mode=0o700)
         except FileExistsError as error:
             raise CertificateRefused("PRIVATE_DIR", f"{target} exists; the copy needs a fresh directory") from error
-    try:
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, target)
         for name, sha256 in (*sorted(expected.items()), *((name, EMPTY_SHA256) for name in empty)):
             _copy(origin, target, FileDigest(check_file_name(name), sha256), code)
-        if tree and (found := tree_digest(target)) != tree:
-            raise CertificateRefused(code, f"{origin} has tree digest {found}, certified is {tree}")
-    except BaseException:
-        shutil.rmtree(target)
-        raise
+        if tree:
+            _check_tree(origin, target, tree, code)
+        undo.pop_all()
     return target
+
+
+def _check_tree(origin: Path, target: Path, tree: str, code: str) -> None:
+    if (found := tree_digest(target)) != tree:
+        raise CertificateRefused(code, f"{origin} has tree digest {found}, certified is {tree}")
 
 
 def _check_names(origin: Path, expected: Mapping[str, str], tree: str) -> tuple[str, ...]:

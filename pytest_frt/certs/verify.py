@@ -1,4 +1,4 @@
-"""Verification as numbered steps; the first that fails refuses, with a stable code. Nothing here needs torch or a network.
+"""Verification as numbered steps; the first that fails refuses, with a stable code. No torch, no network.
 
  1  the policy is alive (``POLICY_EXPIRED``); it was loaded, owner-checked and free of weak or repeated keys
  2  each line is an envelope of the right form (``JSON_*``, ``ENVELOPE``, ``PAYLOAD_TYPE``, ``SIG_COUNT``, ``B64``)

@@ -172,7 +172,7 @@ class World:
     def payload(self, record: Record | None = None) -> bytes:
         return statement.build_cell(record or self.record, **self.terms)
 
-    def plan(self, *members: bytes, **changes: Any) -> bytes:
+    def plan(self, *members: bytes, **changes: object) -> bytes:
         found = sorted((hashlib.sha256(member).hexdigest(), self.key_of(member)) for member in members)
         plan = PlanRecord(
             name="toy-cpu@eager.decode.real.hot",

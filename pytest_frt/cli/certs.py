@@ -1,0 +1,193 @@
+"""``frt keygen | sign | verify | trust init``: keys, signatures, audits and a first policy. No torch, no network."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytest_frt.certs import dsse, keys, policy, statement, store
+from pytest_frt.certs import verify as verification
+from pytest_frt.certs.files import read_some, write_new
+from pytest_frt.certs.reading import parse_time, time_text
+from pytest_frt.certs.starter import starter_policy
+from pytest_frt.errors import CertificateRefused, UsageFault
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)
+
+PUBLIC_SUFFIX: Final = ".pub"
+DEFAULT_PUBLIC: Final = "frt-key.pub"
+DEFAULT_TRUST: Final = "frt-trust.toml"
+_SMALL_FILE: Final = 4096
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """Register the four commands; each sets ``func``, which takes the parsed arguments and returns the exit status."""
+    make = subparsers.add_parser("keygen", help="create a signing key and its public half")
+    make.add_argument("out", metavar="OUT", type=Path, help="private key file, e.g. frt-key.pem; OUT.pub goes beside")
+    _add_passphrase(make)
+    make.set_defaults(func=keygen)
+
+    seal = subparsers.add_parser("sign", help="sign statements that a run left unsigned")
+    seal.add_argument("--key", metavar="FILE", type=Path, required=True, help="private key file")
+    seal.add_argument("statements", metavar="STATEMENT", nargs="+", type=Path, help="*.statement.json files")
+    _add_passphrase(seal)
+    seal.set_defaults(func=sign)
+
+    audit = subparsers.add_parser("verify", help="verify certificates against a trust policy, offline")
+    audit.add_argument("paths", metavar="PATH", nargs="+", help="certificate files or directories")
+    audit.add_argument("--trust", metavar="FILE", default=DEFAULT_TRUST, help="trust policy (default: %(default)s)")
+    audit.add_argument("--at", metavar="TIME", help="judge at this moment (YYYY-MM-DDTHH:MM:SSZ), not now")
+    audit.add_argument("--json", action="store_true", help="print one JSON array")
+    audit.set_defaults(func=verify)
+
+    trust = subparsers.add_parser("trust", help="work with trust policies")
+    first = trust.add_subparsers(required=True, metavar="ACTION").add_parser("init", help="write a first policy")
+    first.add_argument("--key", metavar="PUB", default=DEFAULT_PUBLIC, help="public key file or text (%(default)s)")
+    first.add_argument("--owner", default=statement.DEFAULT_ISSUER, help="owner and issuer name (%(default)s)")
+    first.add_argument("-o", "--out", metavar="FILE", type=Path, default=Path(DEFAULT_TRUST), help="(%(default)s)")
+    first.set_defaults(func=trust_init)
+
+
+def keygen(args: argparse.Namespace) -> int:
+    """Create a key pair. Neither file is ever overwritten.
+
+    Raises:
+        UsageFault: a file exists, or OUT ends in ``.pub``.
+    """
+    out: Path = args.out
+    public = out.with_suffix(PUBLIC_SUFFIX)
+    if public == out:
+        raise UsageFault(f"{out} is the name of a public key", hint="name the private key file, e.g. frt-key.pem")
+    if public.exists():
+        raise UsageFault(f"{public} exists and is never overwritten", hint="name another file")
+    key = keys.generate()
+    keys.write_private(out, key, _passphrase(args, confirm=True))
+    write_new(public, f"{key.public.text}\n".encode(), mode=0o644)
+    print(f"private key {out} (mode 0600; keep it off the machines that run kernels)")
+    print(f"public key  {public}")
+    print(f"key id      {key.public.keyid}")
+    return 0
+
+
+def sign(args: argparse.Namespace) -> int:
+    """Sign statements after judging each the way a verifier would; the key is opened only when all of them hold.
+
+    Raises:
+        CertificateRefused: a statement or the key; nothing was signed.
+    """
+    payloads = [(path, store.read_statement(path)) for path in args.statements]
+    for path, payload in payloads:
+        try:
+            statement.check(payload)
+        except CertificateRefused as refusal:
+            raise CertificateRefused(refusal.refusal_code, f"{path}: {refusal.message}", hint=refusal.hint) from refusal
+    key = keys.load_private(args.key, _passphrase(args))
+    for path, payload in payloads:
+        certificate = statement.check(payload)
+        out = store.beside(path, certificate)
+        store.add_line(out, dsse.sign(payload, key))
+        print(f"signed {certificate.title}\n    by {key.public.keyid} in {out}")
+    return 0
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Print one line per certificate; 0 only when there is one and all are accepted.
+
+    Raises:
+        CertificateRefused: the policy itself is refused.
+        UsageFault: a path is missing, or there is no certificate at all.
+    """
+    trusted = policy.load(args.trust)
+    now = parse_time(args.at, "--at") if args.at else datetime.now(UTC)
+    outcomes = verification.verify_paths(args.paths, trusted, now, audit=args.at is not None)
+    if not outcomes:
+        raise UsageFault(
+            f"no certificate (*{store.CERTIFICATE_SUFFIX}) in {', '.join(args.paths)}",
+            hint=f"sign statements first: frt sign --key FILE *{store.STATEMENT_SUFFIX}",
+        )
+    if args.json:
+        print(json.dumps([_as_json(outcome) for outcome in outcomes], indent=1))
+    else:
+        _print_outcomes(outcomes)
+    return 0 if all(isinstance(outcome, verification.Accepted) for outcome in outcomes) else 1
+
+
+def trust_init(args: argparse.Namespace) -> int:
+    """Write a policy that trusts one key with everything, at the suggested floors; never overwrites.
+
+    Raises:
+        UsageFault: the file exists, or the key file is missing.
+        CertificateRefused: the key text is malformed or weak.
+    """
+    given: str = args.key
+    text = given if given.startswith(keys.PREFIX) else read_some(Path(given), _SMALL_FILE).decode("utf-8", "replace")
+    public = keys.parse_public(text)
+    toml = starter_policy(public, args.owner, datetime.now(UTC))
+    policy.parse(toml.encode(), str(args.out))
+    write_new(args.out, toml.encode(), mode=0o644)
+    print(f"{args.out} trusts {public.keyid} of {args.owner}; floors and limits are written out in it")
+    return 0
+
+
+def _print_outcomes(outcomes: Sequence[verification.Outcome]) -> None:
+    for outcome in outcomes:
+        if isinstance(outcome, verification.Refused):
+            print(f"refused   {outcome.source} {outcome.title} [{outcome.code}] {outcome.message}")
+        else:
+            use = "" if outcome.activates else ", in no accepted plan: not activated"
+            until = time_text(outcome.certificate.expires_at)
+            print(
+                f"accepted  {outcome.certificate.title} {outcome.name[: store.SHORT]} "
+                f"signed by {', '.join(outcome.owners)}, until {until}{use}"
+            )
+    count = Counter(isinstance(outcome, verification.Accepted) for outcome in outcomes)
+    print(f"{count[True]} accepted, {count[False]} refused")
+
+
+def _as_json(outcome: verification.Outcome) -> dict[str, object]:
+    if isinstance(outcome, verification.Refused):
+        return {
+            "accepted": False,
+            "source": outcome.source,
+            "name": outcome.name,
+            "title": outcome.title,
+            "code": outcome.code,
+            "message": outcome.message,
+        }
+    return {
+        "accepted": True,
+        "source": outcome.source,
+        "name": outcome.name,
+        "title": outcome.certificate.title,
+        "owners": list(outcome.owners),
+        "activates": outcome.activates,
+        "expiresAt": time_text(outcome.certificate.expires_at),
+        "gates": {gate.name: f"{gate.value:f}" for gate in outcome.gates},
+    }
+
+
+def _add_passphrase(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--passphrase", action="store_true", help="ask for the passphrase of the key")
+    how.add_argument("--passphrase-file", metavar="FILE", type=Path, help="read it from the first line of a file")
+
+
+def _passphrase(args: argparse.Namespace, *, confirm: bool = False) -> bytes | None:
+    if args.passphrase_file:
+        phrase = read_some(args.passphrase_file, _SMALL_FILE).split(b"\n")[0]
+    elif args.passphrase:
+        phrase = getpass.getpass("passphrase: ").encode()
+        if confirm and getpass.getpass("again: ").encode() != phrase:
+            raise UsageFault("the two passphrases differ", hint="try again")
+    else:
+        return None
+    if not phrase:
+        raise UsageFault("the passphrase is empty", hint="give one, or leave the option out")
+    return phrase
