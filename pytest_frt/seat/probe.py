@@ -1,128 +1,108 @@
-"""A seam against its reference on one small input: does the host really compute there what the structure says?"""
+"""Replaying one seat's calls outside its model: what the contract checks compare host and seat with."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
-from pytest_frt.contracts.seat import PairSeat, SeatFacts
-from pytest_frt.contracts.structure import SeamRule, Structure
-from pytest_frt.errors import SpecError
-from pytest_frt.seat.weights import slot_tensors
-from pytest_frt.spec import dims
-
-Reference = Callable[..., Tensor | tuple[Tensor, ...]]
-"""``reference`` of a catalog entry: keyword-only."""
-ROWS = 3
-"""Rows of the probe: odd, and few enough that a probe of every seat costs less than one pass of the host."""
-SEED = 0
-FANOUT = "fanout"
+from pytest_frt.seat.swap import Seated
 
 
 @dataclass(frozen=True, slots=True)
-class Differs:
-    """The seam does not compute its reference, or cannot be asked; ``reason`` says how far it is off."""
+class Given:
+    """Stands for a tensor of the call: ``INPUT`` the seat's input, ``RESULT`` what the producer returned."""
 
-    reason: str
+    word: str
+
+
+INPUT: Final = Given("input")
+RESULT: Final = Given("result")
+Value = Any
+"""An argument as the host passed it, tensors of the seat replaced by :class:`Given`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
-    """The seam computes its reference, to ``error`` (relative L2 in units of the dtype's eps)."""
+class Replay:
+    """How the host calls the members of one seat, producer first.
 
-    error: float
+    Attributes:
+        seat: The seat.
+        x: The input the host gave it, ``[..., width]``.
+        calls: Arguments and keyword arguments per place.
+    """
 
+    seat: Seated
+    x: Tensor
+    calls: tuple[tuple[tuple[Value, ...], Mapping[str, Value]], ...]
 
-def _positional(module: nn.Module) -> tuple[int, int]:
-    """Return how many positional arguments a module's forward must and may take."""
-    must, may = 0, 0
-    for parameter in inspect.signature(module.forward).parameters.values():
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            may += 1
-            must += parameter.default is parameter.empty
-        elif parameter.kind is parameter.VAR_POSITIONAL:
-            may = 1 << 16
-    return must, may
+    def play(self, members: Iterable[nn.Module], x: Tensor) -> tuple[Tensor, ...]:
+        """Call the members on ``x`` as the host does and return every place's output."""
+        outputs: list[Tensor] = []
+        for member, (args, kwargs) in zip(members, self.calls, strict=True):
+            known = {INPUT: x, RESULT: outputs[0] if outputs else x}
+            put = {key: _filled(value, known) for key, value in kwargs.items()}
+            outputs.append(member(*(_filled(value, known) for value in args), **put))
+        return tuple(outputs)
 
+    @property
+    def hosts(self) -> tuple[nn.Module, ...]:
+        """The host's own modules."""
+        return self.seat.guard.hosts
 
-def _call(module: nn.Module, place: str, inputs: tuple[Tensor, ...]) -> Tensor | Differs:
-    must, may = _positional(module)
-    if not must <= len(inputs) <= may:
-        return Differs(
-            f"{place or 'the module'} takes {must} to {may} positional arguments, the seam gives {len(inputs)}"
-        )
-    try:
-        out = module(*inputs)
-    except (TypeError, ValueError, RuntimeError) as fault:
-        return Differs(f"{place or 'the module'} fails on a probe of shape {tuple(inputs[0].shape)}: {fault}")
-    if not isinstance(out, Tensor):
-        return Differs(f"{place or 'the module'} returns {type(out).__name__}, the seam needs one tensor")
-    return out
+    @property
+    def low(self) -> Tensor:
+        """An input with the fewest admitted rows, ``[rows, width]``."""
+        return self.rows(self.seat.guard.form.rows[0])
 
-
-def _run_host(model: nn.Module, rule: SeamRule, facts: SeatFacts, x: Tensor) -> list[Tensor] | Differs:
-    places = facts.seat.places
-    modules = [model.get_submodule(place) for place in places]
-    outputs: list[Tensor] = []
-    if not isinstance(facts.seat, PairSeat) or rule.join == FANOUT:
-        for module, place in zip(modules, places, strict=True):
-            out = _call(module, place, (x.clone(),))
-            if isinstance(out, Differs):
-                return out
-            outputs.append(out)
-        return outputs
-    y: Tensor | Differs = _call(modules[0], places[0], (x.clone(),))
-    for module, place in zip(modules[1:], places[1:], strict=True):
-        if isinstance(y, Differs):
-            return y
-        inputs = (y, x.clone()) if _positional(module)[0] > 1 else (y,)  # a consumer that adds the residual takes it
-        y = _call(module, place, inputs)
-    return y if isinstance(y, Differs) else [y]
+    def rows(self, count: int) -> Tensor:
+        """Return ``count`` rows drawn from the host's own, repeated where there are too few, ``[count, width]``."""
+        flat = self.x.reshape(-1, self.x.shape[-1])
+        return flat[torch.arange(count, device=flat.device) % flat.shape[0]].contiguous()
 
 
-def _error(got: Tensor, want: Tensor) -> float:
-    if got.shape != want.shape:
-        return float("inf")
-    wide, norm = want.double(), want.double().norm()
-    return float((got.double() - wide).norm() / norm / torch.finfo(want.dtype).eps)
+def _filled(value: Value, known: Mapping[Given, Tensor]) -> Value:
+    return known[value] if isinstance(value, Given) else value
 
 
-def compare(
-    model: nn.Module, structure: Structure, rule: SeamRule, facts: SeatFacts, reference: Reference, limit: float
-) -> Same | Differs:
-    """Run the host's modules and the reference on the same normal rows ``[1, 3, K]`` in the boundary dtype.
+def observe(seated: Sequence[Seated], run: Callable[[], object]) -> dict[str, Replay]:
+    """Run the untouched host once and return, by seat id, how it called each seat that it called.
 
     Args:
-        model: The host.
-        structure: Structure of the seat.
-        rule: Rule that found it.
-        facts: The seat.
-        reference: The structure's reference.
-        limit: Largest relative L2 error in units of the dtype's eps.
-
-    Raises:
-        SpecError: the structure has more than one required input.
+        seated: Seats of a detached attachment.
+        run: Runs the host.
     """
-    needed = [tensor for tensor in structure.inputs if not tensor.optional]
-    if len(needed) != 1:
-        raise SpecError(f"structure {structure.name} has {len(needed)} required inputs; a seam rule recognises one")
-    width = dims.evaluate(needed[0].shape[-1], facts.dims)
-    slots: Mapping[str, Tensor] = slot_tensors(model, facts)
-    like = next(iter(slots.values()))
-    x = torch.randn(1, ROWS, width, generator=torch.Generator().manual_seed(SEED)).to(like)
-    with torch.no_grad():
-        got = _run_host(model, rule, facts, x)
-        if isinstance(got, Differs):
-            return got
-        want = reference(**{needed[0].name: x}, **slots, **facts.variant, **facts.constants)
-    expected = list(want) if isinstance(want, tuple) else [want]
-    if len(got) != len(expected):
-        return Differs(f"the seam returns {len(got)} tensors, the reference {len(expected)}")
-    error = max(_error(a, b) for a, b in zip(got, expected, strict=True))
-    if error <= limit:  # NaN is no pass
-        return Same(error)
-    return Differs(f"it does not compute {structure.name} {facts.variant}: error {error:.3g} eps, limit {limit:g}")
+    calls: dict[str, dict[int, tuple[tuple[Value, ...], Mapping[str, Value]]]] = {}
+    inputs: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
+
+    def watch(name: str, index: int) -> Callable[..., None]:
+        def hook(_module: nn.Module, args: tuple[Value, ...], kwargs: dict[str, Value], output: Value) -> None:
+            if index == 0:
+                inputs[name] = next(value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
+                results[name] = output
+            elif name not in inputs:
+                return
+            known = {id(inputs[name]): INPUT, id(results[name]): RESULT}
+            named = {key: known.get(id(value), value) for key, value in kwargs.items()}
+            calls.setdefault(name, {})[index] = (tuple(known.get(id(value), value) for value in args), named)
+
+        return hook
+
+    with ExitStack() as undo:
+        for one in seated:
+            for index, host in enumerate(one.guard.hosts):
+                handle = host.register_forward_hook(watch(one.bound.facts.id, index), with_kwargs=True)
+                undo.callback(handle.remove)
+        run()
+    return {
+        one.bound.facts.id: Replay(
+            one, inputs[name].detach().clone(), tuple(calls[name][i] for i in sorted(calls[name]))
+        )
+        for one in seated
+        if len(calls.get(name := one.bound.facts.id, {})) == len(one.guard.hosts)
+    }
