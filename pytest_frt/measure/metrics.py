@@ -234,7 +234,8 @@ def _finite_or_zero(tensor: Tensor) -> Tensor:
 def _worst_divergence(expected: Tensor, candidate: Tensor) -> float:
     """Return the largest KL(softmax(expected) || softmax(candidate)) over rows, in nats."""
     log_p, log_q = expected.log_softmax(-1), candidate.log_softmax(-1)
-    return max(0.0, float((log_p.exp() * (log_p - log_q)).sum(-1).max()))
+    # max keeps its first argument when nothing compares: a NaN stays one.
+    return max(float((log_p.exp() * (log_p - log_q)).sum(-1).max()), 0.0)
 
 
 def _host_sums(candidate: Tensor, expected: Tensor, *, distribution: bool) -> _HostSums:
@@ -250,7 +251,7 @@ def _host_sums(candidate: Tensor, expected: Tensor, *, distribution: bool) -> _H
         sums.last_cosine = cosine(float(last_c @ last_e), float(last_c @ last_c), float(last_e @ last_e))
         if distribution:
             sums.equal += int((c.argmax(-1) == e.argmax(-1)).sum())
-            sums.kl = max(sums.kl, _worst_divergence(e, c))
+            sums.kl = max(_worst_divergence(e, c), sums.kl)
     return sums
 
 
