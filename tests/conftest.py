@@ -22,7 +22,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail a test that opens a connection beyond this machine's own sockets."""
     connect = socket.socket.connect
 
-    def local_only(self: socket.socket, address: Any) -> None:  # noqa: ANN401 (the type of a socket address)
+    def local_only(self: socket.socket, address: Any) -> None:
         if self.family != socket.AF_UNIX:
             pytest.fail(f"a test opened a network connection to {address}")
         connect(self, address)
