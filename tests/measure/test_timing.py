@@ -70,11 +70,8 @@ def test_summary_reads_every_process() -> None:
     evidence = TimingEvidence((PROCESS, replace(PROCESS, process=1)), (0.03,) * 3, 1, quick=False)
     summary = timing.summarise(evidence)
     assert summary.worker == [pytest.approx([1.5, 1.4])] * 2
-    assert all(
-        0 < judge < worker
-        for pair in zip(summary.judge, summary.worker, strict=True)
-        for judge, worker in zip(*pair, strict=True)
-    )
+    # The pipe's time is in both arms of the judge's clock, so its ratios lie nearer to 1.
+    assert all(1 < judge < worker for judge, worker in zip(summary.judge[0], summary.worker[0], strict=True))
     assert summary.canary == pytest.approx([1.0] * 4)
     assert summary.null == pytest.approx([1.0] * 4)
     assert summary.balanced == [True] * 4
