@@ -20,7 +20,7 @@ from pytest_frt.lab.poison import FILLS, poisoned
 from pytest_frt.lab.units import BoundUnit, bind, load_unit
 from pytest_frt.registry import load_module
 from pytest_frt.seat import lifecycle, swap
-from pytest_frt.seat.calibrate import save_artefact
+from pytest_frt.seat.artefact import save_artefact
 from pytest_frt.spec import codec
 from pytest_frt.spec.digest import file_digest
 

@@ -16,7 +16,7 @@ from pytest_frt.lab import hosting, seam
 from pytest_frt.lab.units import load_scheme, members
 from pytest_frt.measure.metrics import seam_metrics
 from pytest_frt.registry import load_module
-from pytest_frt.seat.calibrate import load_artefact
+from pytest_frt.seat.artefact import load_artefact
 from pytest_frt.seat.weights import slot_tensors
 from pytest_frt.spec import codec
 from pytest_frt.spec.load import load_structure

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from pytest_frt.contracts.impl import Scales
+from pytest_frt.contracts.verdict import Refusal
 from pytest_frt.errors import KernelMismatch
 from pytest_frt.lab import kernels
 from pytest_frt.registry import load_module
 from pytest_frt.seat.bind import bind_unit
-from pytest_frt.seat.calibrate import calibrate, load_artefact
+from pytest_frt.seat.artefact import load_artefact
+from pytest_frt.seat.calibrate import survey
+from pytest_frt.spec.load import load_structure
+
+NO_STATISTIC = "none"
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,11 +24,11 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from pytest_frt.contracts.impl import Scales
     from pytest_frt.contracts.job import UnitRef
     from pytest_frt.contracts.record import KernelFacts
     from pytest_frt.contracts.scheme import Scheme
     from pytest_frt.contracts.seat import SeatFacts
-    from pytest_frt.contracts.verdict import Refusal
     from pytest_frt.seat.bind import BoundSeat
 
 
@@ -88,14 +92,34 @@ def bind(
         scales_file: Calibration artefact, or empty to calibrate when the scheme needs scales.
         passes: Returns one zero-argument host run per calibration sample.
     """
-    mine = members(unit.ref, seats)
-    scales: dict[str, Scales] = {}
-    if unit.scheme.statistic != "none":
-        scales = load_artefact(Path(scales_file)) if scales_file else calibrate(model, passes(), mine, unit.scheme)
+    mine, scales, unseen = members(unit.ref, seats), {}, ()
+    if unit.scheme.statistic != NO_STATISTIC:
+        scales, unseen = _scales(model, unit, mine, scales_file, passes)
     bound, refused = bind_unit(
-        model, mine, impl=unit.impl, scheme=unit.ref.scheme, scales=scales, kernel=unit.kernel, rows=unit.ref.rows
+        model,
+        [seat for seat in mine if not any(refusal.at == seat.id for refusal in unseen)],
+        structure=load_structure(Path(unit.ref.structure_folder)),
+        impl=unit.impl,
+        scheme=unit.ref.scheme,
+        scales=scales,
+        kernel=unit.kernel,
+        rows=unit.ref.rows,
     )
-    return BoundUnit(unit, tuple(bound), tuple(refused), scales)
+    return BoundUnit(unit, bound, (*unseen, *refused), scales)
+
+
+def _scales(
+    model: nn.Module,
+    unit: LoadedUnit,
+    seats: list[SeatFacts],
+    scales_file: str,
+    passes: Callable[[], Iterable[Callable[[], object]]],
+) -> tuple[dict[str, Scales], tuple[Refusal, ...]]:
+    """Read or calibrate the static scales; seats that could not be calibrated are refused with their reason."""
+    if scales_file:
+        return load_artefact(scales_file), ()
+    found = survey(model, passes(), seats, unit.scheme)
+    return found.scales, tuple(Refusal("calibrate", "calibration", why, at=at) for at, why in found.refused.items())
 
 
 def scales_digest(scales: dict[str, Scales]) -> str:

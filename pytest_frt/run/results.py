@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
 from pytest_frt.contracts.record import PlanRecord, Record
-from pytest_frt.contracts.verdict import Crashed, Inconclusive, Invalid, Measured, NotRun, Outcome, Pass, Refusal, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from pytest_frt.contracts.verdict import Measured, Refusal, SeatVerdicts, Verdict
 
 GATE_ORDER = ("null_control", "seats", "parity", "ledger", "contract", "net_win")
 """Gates of one record in the order they decide; ``union`` judges several records together."""
@@ -60,30 +55,3 @@ class UnionResult:
     plan: PlanRecord | None = None
     comparison: tuple[Measured, ...] = ()
     seconds: float = 0.0
-
-
-def outcome_of(verdicts: Iterable[Verdict]) -> tuple[Outcome, str]:
-    """Fold the gates of one record, in order, into its outcome word and the sentence behind it.
-
-    Args:
-        verdicts: Verdicts of the gates that were judged, in gate order.
-    """
-    for verdict in verdicts:
-        match verdict:
-            case Pass():
-                continue
-            case Refusal(gate="net_win") as no:
-                return Outcome.CORRECT_NOT_FASTER, no.detail
-            case Refusal() as no:
-                return Outcome.REFUSED, f"{no.gate}: {no.reason}: {no.detail}"
-            case Inconclusive() as maybe:
-                return Outcome.INCONCLUSIVE, maybe.detail
-            case Invalid() as invalid:
-                return Outcome.INVALID_RUN, f"{invalid.guard}: {invalid.detail}"
-            case Crashed(kind="TIMEOUT") as late:
-                return Outcome.TIMEOUT, late.detail
-            case Crashed() as crash:
-                return Outcome.CRASH, crash.detail
-            case NotRun() as skipped:
-                return Outcome.NOT_RUN, f"because of {skipped.because}"
-    return Outcome.CERTIFIED, ""
