@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 from pytest_frt.contracts.job import Job
 from pytest_frt.contracts.seat import Seat
@@ -30,6 +30,22 @@ def _strict(kind: type, *, also: type | None = None) -> Any:  # noqa: ANN401 (ca
     return read
 
 
+def _is_tuple(kind: object) -> bool:
+    return get_origin(kind) is tuple
+
+
+def _read_tuple(value: object, kind: Any) -> tuple[Any, ...]:  # noqa: ANN401 (cattrs' hook types)
+    """Read a tuple from a list; a text is no sequence of letters."""
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"needs a list, has {type(value).__name__} {value!r}")  # noqa: TRY004 (one kind of fault)
+    kinds = get_args(kind)
+    if kinds[1:] == (...,):
+        kinds = kinds[:1] * len(value)
+    if len(kinds) != len(value):
+        raise ValueError(f"needs {len(kinds)} values, has {len(value)}")
+    return tuple(_converter().structure(item, one) for item, one in zip(value, kinds, strict=True))
+
+
 @cache
 def _converter() -> Converter:
     from cattrs import Converter
@@ -39,6 +55,7 @@ def _converter() -> Converter:
     for kind in (int, str, bool):
         converter.register_structure_hook(kind, _strict(kind))
     converter.register_structure_hook(float, _strict(float, also=int))
+    converter.register_structure_hook_func(_is_tuple, _read_tuple)
     for union in TAGGED:
         configure_tagged_union(union, converter, tag_name=TAG)
     return converter
@@ -74,7 +91,7 @@ def from_json(kind: type[T], value: object) -> T:
         return _converter().structure(value, kind)
     except BaseValidationError as fault:
         faults = "; ".join(transform_error(fault))
-    except (ValueError, TypeError, KeyError, StructureHandlerNotFoundError) as fault:
+    except (ValueError, TypeError, KeyError, AttributeError, StructureHandlerNotFoundError) as fault:
         faults = f"{type(fault).__name__}: {fault}"
     raise EvidenceError(f"not a {getattr(kind, '__name__', kind)}: {faults}")
 
