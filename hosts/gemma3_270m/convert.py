@@ -60,7 +60,7 @@ def convert(folder: Path) -> None:
         CheckpointError: the packaged file is damaged.
     """
     require("gguf")
-    _say(f"converting the packaged weights once, into {folder.parent}: about 15 s")
+    _say(f"converting the packaged weights once, into {folder.parent}, which takes about 10 s")
     source = folder / "source.gguf"
     try:
         require(PACKAGE).assemble(source)

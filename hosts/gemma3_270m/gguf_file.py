@@ -74,7 +74,7 @@ class GgufFile:
         """Return one tensor in float32, expanded from its blocks.
 
         Raises:
-            CheckpointError: the file has no such tensor.
+            CheckpointError: the file has no such tensor, or ends before it does.
         """
         from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
 
@@ -85,6 +85,11 @@ class GgufFile:
         per_block, block_bytes = GGML_QUANT_SIZES[kind]
         *outer, inner = entry.shape
         rows, row_bytes = int(np.prod(outer, dtype=np.int64)), inner // per_block * block_bytes
+        if entry.offset + rows * row_bytes > len(self._bytes):
+            raise CheckpointError(
+                f"{self._path} has {len(self._bytes)} bytes and ends before tensor {name} does",
+                hint="fetch the file again",
+            )
         raw = np.frombuffer(self._bytes, np.uint8, rows * row_bytes, entry.offset).reshape(rows, row_bytes)
         result = np.empty((rows, inner), np.float32)
 
