@@ -8,7 +8,6 @@ from typing import Final
 
 from pytest_frt.cell import Cell, RecordKey, check_name
 from pytest_frt.certs.reading import Node
-from pytest_frt.certs.strict_json import real_text
 from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.contracts.host import HostFacts
 from pytest_frt.contracts.record import (
@@ -58,7 +57,7 @@ def record_of(predicate: Node, subjects: tuple[FileDigest, ...]) -> Record:
         kernel=_kernel(predicate.get("kernel")),
         host=host,
         device=_device(predicate.get("device")),
-        software=_texts(predicate.get("software")),
+        software=predicate.get("software").text_map(),
         seats=_seats(predicate.get("seats"), structure),
         refused=_reasons(predicate.get("refused"), "seat"),
         rows=_rows(predicate.get("rows")),
@@ -94,7 +93,7 @@ def plan_of(predicate: Node, subjects: tuple[FileDigest, ...]) -> PlanRecord:
         gates=_gates(predicate.get("gates")),
         host=host,
         device=_device(predicate.get("device")),
-        software=_texts(predicate.get("software")),
+        software=predicate.get("software").text_map(),
         attempts=predicate.get("attempts").integer(1),
         seed=predicate.get("seed").integer(),
         checker=_checker(predicate.get("checker")),
@@ -145,7 +144,7 @@ def _host(node: Node) -> HostFacts:
     return HostFacts(
         name=_name(node.get("name")),
         host_class=node.get("class").text(),
-        library=_texts(node.get("library")),
+        library=node.get("library").text_map(),
         config_digest=node.get("configDigest").sha256(),
         module_source=_table(node.get("moduleSourceDigest"), "class", lambda item: item.get("digest").digest_set()),
         weights=node.get("weights").word(("random", "trained")),
@@ -176,25 +175,18 @@ def _seat(node: Node, structure: str) -> SeatRecord:
     facts = SeatFacts(
         structure=structure,
         seat=_place(node.get("at")),
-        variant=_texts(node.get("variant")),
+        variant=node.get("variant").text_map(),
         dims={name: item.integer() for name, item in node.get("dims").pairs()},
         slots={
             name: SlotRef(item.get("tensor").text(), item.get("transpose").flag())
             for name, item in node.get("slots").pairs()
         },
-        constants={name: _constant(item) for name, item in node.get("constants").pairs()},
+        constants={name: float(item.real()) for name, item in node.get("constants").pairs()},
         dtype=node.get("dtype").identifier(),
         points={name: PointAt(item.text()) for name, item in node.get("points").pairs()},
     )
     scales = {name: item.real() for name, item in node.get("scales").pairs()}
     return SeatRecord(facts, node.get("weights").digest_set(), scales)
-
-
-def _constant(node: Node) -> float:
-    value = float(node.real())
-    if real_text(value) != node.value:
-        raise CertificateRefused("DECIMAL", f"{node.where} is not the shortest text of a float64")
-    return value
 
 
 def _place(node: Node) -> Seat:
@@ -249,10 +241,6 @@ def _samples(node: Node) -> tuple[str, ...]:
         if not isinstance(sample, str) or not _SAMPLE.fullmatch(sample):
             raise CertificateRefused("DECIMAL", f"{node.where} holds a sample that is not a decimal string")
     return tuple(node.value)
-
-
-def _texts(node: Node) -> dict[str, str]:
-    return {name: item.text() for name, item in node.pairs()}
 
 
 def _reasons(node: Node, what: str) -> dict[str, str]:

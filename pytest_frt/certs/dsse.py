@@ -27,6 +27,7 @@ MAX_SIGNATURES: Final = 16
 MAX_SET_BYTES: Final = 16 * 1024 * 1024
 MAX_SET_LINES: Final = 2_048
 _BUNDLE_TYPE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
+_TO_STANDARD: Final = str.maketrans("-_", "+/")
 _KNOWN: Final = ("payload", "payloadType", "signatures")
 
 
@@ -129,11 +130,11 @@ def _base64(text: Json) -> bytes:
     """Decode either alphabet; only what an encoder would have written is taken."""
     if not isinstance(text, str) or not text:
         raise CertificateRefused("B64", "a payload or signature is missing or empty")
-    alphabet = b"-_" if {"-", "_"} & set(text) else b"+/"
+    standard = text.translate(_TO_STANDARD) if "+" not in text and "/" not in text else text
     try:
-        data = base64.b64decode(text.encode("ascii"), altchars=alphabet, validate=True)
-    except (binascii.Error, UnicodeEncodeError):
+        data = binascii.a2b_base64(standard, strict_mode=True)
+    except ValueError:
         raise CertificateRefused("B64", "a payload or signature is not base64") from None
-    if base64.b64encode(data, altchars=alphabet).decode() != text:
+    if binascii.b2a_base64(data, newline=False).decode() != standard:
         raise CertificateRefused("B64", "a payload or signature is not base64 as an encoder writes it")
     return data

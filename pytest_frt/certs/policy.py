@@ -22,6 +22,7 @@ from pytest_frt.certs.files import read_owned
 from pytest_frt.certs.gates import Floor
 from pytest_frt.certs.keys import PublicKey, parse_public
 from pytest_frt.certs.reading import Node
+from pytest_frt.certs.strict_json import STATEMENT, check_strings
 from pytest_frt.errors import CertificateRefused
 
 T = TypeVar("T")
@@ -145,6 +146,7 @@ def parse(data: bytes, source: str = "policy") -> Policy:
         raise CertificateRefused("POLICY_SYNTAX", f"{source} is not UTF-8 at byte {error.start}") from None
     except tomllib.TOMLDecodeError as error:
         raise CertificateRefused("POLICY_SYNTAX", f"{source} is not TOML: {error}") from None
+    check_strings(document, STATEMENT.string)
     root = Node(document, source, code="POLICY_SCHEMA").only(_TOP)
     root.get("schema").word((SCHEMA,))
     # The two words below name what this release can check; the member is there so that a file says it.

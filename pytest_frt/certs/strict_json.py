@@ -21,6 +21,7 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
 from pytest_frt.errors import CertificateRefused
@@ -60,12 +61,16 @@ def parse(data: bytes, caps: Caps) -> Json:
         CertificateRefused: a ``JSON_*`` code; the message holds numbers and never text of the document.
     """
     text = _decode(data, caps)
-    _scan(data, caps)
+    plain = b"\\" not in data
+    parts = data.split(b'"') if plain else []
+    _scan(b"".join(parts[::2]) if plain else _STRING.sub(b"", data), caps)
     try:
         value: Json = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise CertificateRefused("JSON_SYNTAX", f"not JSON at character {error.pos}: {error.msg}") from None
-    _check_strings(value, caps.string)
+    # Without an escape every string is a piece of the text as it stands, and no piece between quotes is longer.
+    if not (plain and text.isascii() and text.isprintable() and max(map(len, parts)) <= caps.string):
+        check_strings(value, caps.string)
     return value
 
 
@@ -94,6 +99,11 @@ def real_text(value: float) -> str:
     return _trimmed(f"{Decimal(repr(float(value))):f}")
 
 
+def printable(text: str) -> bool:
+    """Report whether ``text`` holds no control, bidirectional, zero-width or surrogate character."""
+    return (text.isascii() and text.isprintable()) or not FORBIDDEN_TEXT.search(text)
+
+
 def clean_text(text: str, limit: int = STATEMENT.string) -> str:
     """Return ``text`` as one printable line for a field that people read: a message of a library may hold anything."""
     line = FORBIDDEN_TEXT.sub(" ", text)
@@ -119,9 +129,11 @@ def _decode(data: bytes, caps: Caps) -> str:
         raise CertificateRefused("JSON_UTF8", f"not UTF-8 at byte {error.start}") from None
 
 
-def _scan(data: bytes, caps: Caps) -> None:
-    """Bound what the recursive parser will do. Quotes and backslashes never occur inside a multi-byte character."""
-    bare = _STRING.sub(b"", data)
+def _scan(bare: bytes, caps: Caps) -> None:
+    """Bound what the recursive parser will do, given the text without its strings.
+
+    Quotes and backslashes never occur inside a multi-byte character.
+    """
     separators = bare.count(b",") + bare.count(b":")
     if separators > caps.separators:
         raise CertificateRefused("JSON_TOKENS", f"{separators} commas and colons, over the cap of {caps.separators}")
@@ -136,10 +148,15 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise CertificateRefused("JSON_DUPKEY", f"an object of {len(pairs)} members repeats a key")
-    # Go matches keys without regard to case and takes the last one.
-    if len({key.casefold() for key in members}) != len(members):
+    if not _distinct(tuple(members)):
         raise CertificateRefused("JSON_DUPKEY", f"an object of {len(pairs)} members has keys that differ in case only")
     return members
+
+
+@lru_cache(maxsize=64)  # most objects of a certificate have the keys of their neighbours
+def _distinct(keys: tuple[str, ...]) -> bool:
+    """Report whether keys differ without regard to case: Go matches them so and takes the last one."""
+    return len({key.casefold() for key in keys}) == len(keys)
 
 
 def _integer(text: str) -> int:
@@ -152,8 +169,13 @@ def _no_float(text: str) -> NoReturn:
     raise CertificateRefused("JSON_FLOAT", f"a number of {len(text)} characters is no integer")
 
 
-def _check_strings(value: Json, limit: int) -> None:
-    todo: list[Json] = [value]
+def check_strings(value: object, limit: int) -> None:
+    """Refuse a parsed document that holds an overlong or unprintable string.
+
+    Raises:
+        CertificateRefused: ``JSON_STRING``.
+    """
+    todo: list[object] = [value]
     while todo:
         item = todo.pop()
         if isinstance(item, str):
@@ -169,8 +191,8 @@ def _check_strings(value: Json, limit: int) -> None:
 def _check_string(text: str, limit: int) -> None:
     if len(text) > limit:
         raise CertificateRefused("JSON_STRING", f"a string of {len(text)} characters, over the cap of {limit}")
-    if not (text.isascii() and text.isprintable()) and (found := FORBIDDEN_TEXT.search(text)):
-        raise CertificateRefused("JSON_STRING", f"a string holds the character U+{ord(found.group()):04X}")
+    if not printable(text):
+        raise CertificateRefused("JSON_STRING", "a string holds a control, bidirectional or zero-width character")
 
 
 _DECODER: Final = json.JSONDecoder(
