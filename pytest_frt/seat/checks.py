@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import warnings
+from collections.abc import Callable
 from threading import Thread
 
 import torch
@@ -99,23 +100,28 @@ def training_runs_host(bench: Bench) -> str:
 
 
 def second_thread_agrees(bench: Bench) -> str:
-    """A second thread gets the first one's answer, bit for bit."""
+    """A second thread that calls first gets the answer that this one gets, bit for bit."""
     for replay in bench.replays:
         with bench.attached(only=[replay]):
             members = bench.members(replay)
+            got = _in_another_thread(lambda: replay.play(members, replay.low))  # noqa: B023 (called here only)
             wanted = replay.play(members, replay.low)
-            got: list[tuple[Tensor, ...]] = []
-
-            def work(members: tuple[nn.Module, ...] = members) -> None:
-                with torch.no_grad():
-                    got.append(replay.play(members, replay.low))  # noqa: B023 (the thread is joined below)
-
-            thread = Thread(target=work)
-            thread.start()
-            thread.join()
-        if not got or not same(got[0], wanted):
+        if not got or not same(got, wanted):
             return f"{replay.seat.bound.facts.id}: a second thread got another answer"
     return ""
+
+
+def _in_another_thread(work: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    got: list[tuple[Tensor, ...]] = []
+
+    @torch.no_grad()  # gradient mode belongs to a thread
+    def target() -> None:
+        got.append(work())
+
+    thread = Thread(target=target)
+    thread.start()
+    thread.join()
+    return got[0] if got else ()
 
 
 def copies_are_host(bench: Bench) -> str:
@@ -166,22 +172,23 @@ def loading_is_refused(bench: Bench) -> str:
 
 
 def hooks_fire_once(bench: Bench) -> str:
-    """Hooks registered before attaching and while attached fire once per call, and go when removed."""
+    """Hooks from before attaching and from while attached fire once per call, whoever answers, and go when removed."""
     replay = bench.first()
+    inputs = (replay.low, replay.rows(replay.seat.guard.form.rows[1] + 1))
     heard: list[str] = []
     before = replay.hosts[0].register_forward_hook(lambda *_: heard.append("before"))
     try:
         with bench.attached(only=[replay]):
             members = bench.members(replay)
             during = members[0].register_forward_pre_hook(lambda *_: heard.append("during"))
-            replay.play(members, replay.low)
+            for x in inputs:
+                replay.play(members, x)
             during.remove()
             replay.play(members, replay.low)
     finally:
         before.remove()
-    if heard != ["during", "before", "before"]:
-        return f"two calls ran the hooks {heard}, wanted during, before, before"
-    return ""
+    wanted = ["during", "before"] * len(inputs) + ["before"]
+    return "" if heard == wanted else f"the hooks ran as {', '.join(heard)}; wanted {', '.join(wanted)}"
 
 
 def double_attach_is_refused(bench: Bench) -> str:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, is_grad_enabled, nn
 from torch.compiler import is_dynamo_compiling
 
-from pytest_frt.errors import GuardRefused
+from pytest_frt.errors import GuardRefused, SwapRefused
 from pytest_frt.seat.ledger import Admission, Counts
 
 SELF_DETACH_AFTER: Final = 32
@@ -61,13 +61,20 @@ class Held:
 
     @classmethod
     def of(cls, model: nn.Module, dotted: str) -> Held:
-        """Hold ``dotted`` (a parameter or buffer name) of ``model``."""
+        """Hold ``dotted`` (a parameter or buffer name) of ``model``.
+
+        Raises:
+            SwapRefused: the model has no such tensor.
+        """
         path, _, name = dotted.rpartition(".")
-        module = model.get_submodule(path)
+        try:
+            module = model.get_submodule(path)
+        except AttributeError as fault:
+            raise SwapRefused(f"the host has no tensor {dotted!r}: {fault}", hint="discover its seats again") from fault
         owner = module._parameters if name in module._parameters else module._buffers  # noqa: SLF001
-        tensor = owner[name]
+        tensor = owner.get(name)
         if tensor is None:
-            raise AttributeError(f"{dotted} is absent")
+            raise SwapRefused(f"the host has no tensor {dotted!r}", hint="discover its seats again")
         return cls(owner, name, tensor, version_of(tensor))
 
     @property

@@ -53,17 +53,41 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Seated:
-    """One seat of an attachment: its guard and every place its members occupy."""
+    """One seat of an attachment.
+
+    Attributes:
+        bound: What was bound.
+        guard: Admission and counts.
+        places: Every place its members occupy.
+        above: Modules of the tree that hold one of them somewhere below.
+    """
 
     bound: BoundSeat
     guard: Guard
     places: tuple[Place, ...]
+    above: tuple[nn.Module, ...]
+
+    def put_seats(self) -> None:
+        """Put the seat's modules at its places."""
+        for place in self.places:
+            place.put(place.seat)
 
     def put_hosts(self) -> None:
         """Put the host's own modules back; what somebody else put at a place since then stays."""
         for place in self.places:
             if place.now is place.seat:
                 place.put(place.host)
+
+    def lock(self) -> None:
+        """Refuse conversions and loads from above this seat."""
+        for module in self.above:
+            lock(module, {place.seat for place in self.places})
+
+    def leave(self) -> None:
+        """Put the host's own modules back and allow conversions and loads again."""
+        self.put_hosts()
+        for module in self.above:
+            unlock(module, {place.seat for place in self.places})
 
 
 class Attachment:
@@ -102,8 +126,7 @@ class Attachment:
             raise SwapRefused("the attachment was detached and cannot be enabled", hint="attach again")
         for one in self._seated:
             if not one.guard.counts.restored:
-                for place in one.places:
-                    place.put(place.seat)
+                one.put_seats()
         self._enabled = True
 
     def disable(self) -> None:
@@ -178,13 +201,10 @@ def attach(model: nn.Module, bound: Sequence[BoundSeat], *, strict: bool = False
     where = _occurrences(model)
     seated = tuple(_prepare(model, seat, hosts, where, strict=strict) for seat in bound)
     with ExitStack() as undo:
-        for module in _ancestors(model, seated):
-            undo.callback(unlock, module)
-            lock(module)
         for one in seated:
-            undo.callback(one.put_hosts)
-            for place in one.places:
-                place.put(place.seat)
+            undo.callback(one.leave)
+            one.lock()
+            one.put_seats()
         return Attachment(model, seated, undo.pop_all())
 
 
@@ -247,8 +267,10 @@ def _prepare(
         for host, seat in zip(members, _modules(bound, guard, members), strict=True)
         for parent, name, path in where[id(host)]
     ]
-    seated = Seated(bound, guard, tuple(places))
-    guard.give_back = seated.put_hosts
+    holders = {id(place.parent) for place in places}
+    above = tuple(module for module in model.modules() if any(id(inner) in holders for inner in module.modules()))
+    seated = Seated(bound, guard, tuple(places), above)
+    guard.give_back = seated.leave
     return seated
 
 
@@ -271,12 +293,6 @@ def _occurrences(model: nn.Module) -> Occurrences:
             if child is not None:
                 places.setdefault(id(child), []).append((parent, name, f"{path}.{name}" if path else name))
     return places
-
-
-def _ancestors(model: nn.Module, seated: Iterable[Seated]) -> tuple[nn.Module, ...]:
-    """Return the modules that hold a seat somewhere below them, the model first."""
-    holders = {id(place.parent) for one in seated for place in one.places}
-    return tuple(module for module in model.modules() if any(id(inner) in holders for inner in module.modules()))
 
 
 def dtype_named(name: str) -> torch.dtype:
