@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pytest_frt.contracts.host import HostFacts
 from pytest_frt.contracts.record import CalibrationFacts, FileDigest, KernelFacts
+from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.seat import NotReplaced, SeatFacts
 from pytest_frt.contracts.verdict import Refusal
 
@@ -206,6 +207,14 @@ class SeamMetrics:
     cosine: float
     elements: int = 0
     mismatch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OracleEvidence:
+    """``oracle.json``: seam metrics, and the limits the schemes of the units declare (unit id to limits)."""
+
+    seam: tuple[SeamMetrics, ...]
+    limits: dict[str, SeamLimits]
 
 
 @dataclass(frozen=True, slots=True)

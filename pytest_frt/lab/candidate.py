@@ -52,7 +52,9 @@ class SeamRun:
         self.aliased: list[str] = []
         self.shapes: list[str] = []
 
-    def part(self, bound: BoundSeat, x: Tensor | None, cases: Iterable[tuple[str, Tensor]], band: tuple[int, int]) -> None:
+    def part(
+        self, bound: BoundSeat, x: Tensor | None, cases: Iterable[tuple[str, Tensor]], band: tuple[int, int]
+    ) -> None:
         """Run one bound seat on its real rows and its cases."""
         if x is not None:
             kept = x.clone()
@@ -143,8 +145,10 @@ def _host_pass(
         attachment.detach()
 
 
-def _lifecycle(host: hosting.Hosting, job: CandidateJob, units: Iterable[BoundUnit], drawn: hosting.Split) -> tuple[Check, ...]:
-    if not job.lifecycle or job.form != "eager":
+def _lifecycle(
+    host: hosting.Hosting, job: CandidateJob, units: Iterable[BoundUnit], drawn: hosting.Split
+) -> tuple[Check, ...]:
+    if not job.lifecycle:
         return ()
     seats = [seat for unit in units for seat in unit.bound]
     state = host.program.prepare(host.model, drawn.heldout[:1], job.phase)
@@ -165,7 +169,9 @@ def run(job: CandidateJob) -> None:
     inputs = load_file(job.seam_inputs)
 
     def passes() -> list[Callable[[], object]]:
-        return [lambda sample=sample: host.program.score(host.model, [sample], job.phase) for sample in drawn.calibration]
+        return [
+            lambda sample=sample: host.program.score(host.model, [sample], job.phase) for sample in drawn.calibration
+        ]
 
     units = [bind(host.model, load_unit(ref), seats, job.scales, passes) for ref in job.units]
     seam_run = SeamRun()

@@ -9,6 +9,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from pytest_frt.contracts.evidence import OracleEvidence
 from pytest_frt.contracts.impl import Scales
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.errors import EvidenceError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from pytest_frt.contracts.evidence import SeamMetrics
     from pytest_frt.contracts.job import OracleJob, UnitRef
-    from pytest_frt.contracts.scheme import Scheme
+    from pytest_frt.contracts.scheme import Scheme, SeamLimits
     from pytest_frt.contracts.structure import Structure
 
 
@@ -43,7 +44,9 @@ class SeatOracle:
         scales: Static scales the candidate was bound with.
     """
 
-    def __init__(self, model: nn.Module, facts: SeatFacts, structure: Structure, scheme: Scheme, scales: Scales) -> None:
+    def __init__(
+        self, model: nn.Module, facts: SeatFacts, structure: Structure, scheme: Scheme, scales: Scales
+    ) -> None:
         self._reference = load_module(Path(structure.folder) / "reference.py").reference
         self._keywords = {**facts.variant, **facts.constants}
         roles = {slot.name: slot for slot in structure.slots}
@@ -71,11 +74,18 @@ class SeatOracle:
 
 
 def _judge(
-    oracle: SeatOracle, scheme: Scheme, seat: str, case: str, got: tuple[Tensor, ...], apply: Callable[[Callable], tuple[Tensor, ...]]
+    oracle: SeatOracle,
+    scheme: Scheme,
+    seat: str,
+    case: str,
+    got: tuple[Tensor, ...],
+    apply: Callable[[Callable], tuple[Tensor, ...]],
 ) -> list[SeamMetrics]:
     exact, fake = apply(oracle.reference), apply(oracle.fake_quantised)
     if len(got) != len(exact):
-        raise EvidenceError(f"seat {seat} case {case}: candidate left {len(got)} outputs, the reference has {len(exact)}")
+        raise EvidenceError(
+            f"seat {seat} case {case}: candidate left {len(got)} outputs, the reference has {len(exact)}"
+        )
     return [
         seam_metrics(g, e, f, seat=seat, case=case, output=index, limits=scheme.limits)
         for index, (g, e, f) in enumerate(zip(got, exact, fake, strict=True))
@@ -93,7 +103,13 @@ def _outputs(reader: safe_open, keys: set[str], prefix: str, seat: str) -> tuple
 
 
 def _seat(
-    job: OracleJob, unit: UnitRef, oracle: SeatOracle, scheme: Scheme, facts: SeatFacts, x: Tensor | None, reader: safe_open
+    job: OracleJob,
+    unit: UnitRef,
+    oracle: SeatOracle,
+    scheme: Scheme,
+    facts: SeatFacts,
+    x: Tensor | None,
+    reader: safe_open,
 ) -> list[SeamMetrics]:
     keys, found = set(reader.keys()), []
     if x is not None:
@@ -117,13 +133,15 @@ def run(job: OracleJob) -> None:
     artefact = folder / "scales.safetensors"
     scales = load_artefact(artefact) if artefact.exists() else {}
     metrics: list[SeamMetrics] = []
+    limits: dict[str, SeamLimits] = {}
     with safe_open(folder / "seam.safetensors", framework="pt") as reader:
         written = {key.partition("/")[2].split("#")[0] for key in reader.keys() if key.startswith("real/")}  # noqa: SIM118
         for unit in job.units:
             structure, scheme = load_structure(Path(unit.structure_folder)), load_scheme(unit.scheme_file)
+            limits[unit.id] = scheme.limits
             for facts in members(unit, seats):
                 if facts.id in written:
                     oracle = SeatOracle(host.model, facts, structure, scheme, scales.get(facts.id, Scales()))
                     x = inputs.get(f"{job.phase}/{facts.id}")
                     metrics += _seat(job, unit, oracle, scheme, facts, x, reader)
-    (Path(job.out) / "oracle.json").write_text(codec.dumps(tuple(metrics)))
+    (Path(job.out) / "oracle.json").write_text(codec.dumps(OracleEvidence(tuple(metrics), limits)))

@@ -54,7 +54,9 @@ def as_tuple(value: Tensor | tuple[Tensor, ...] | list[Tensor]) -> tuple[Tensor,
     return (value,) if isinstance(value, Tensor) else tuple(value)
 
 
-def run_real(call: Callable[[Tensor], Tensor | tuple[Tensor, ...]], x: Tensor, band: tuple[int, int]) -> tuple[Tensor, ...]:
+def run_real(
+    call: Callable[[Tensor], Tensor | tuple[Tensor, ...]], x: Tensor, band: tuple[int, int]
+) -> tuple[Tensor, ...]:
     """Apply ``call`` to ``x[R, K]`` in the band's splits and join the outputs row by row."""
     parts = [as_tuple(call(x[start:stop])) for start, stop in splits(x.shape[0], band)]
     return tuple(torch.cat(column) for column in zip(*parts, strict=True))

@@ -81,7 +81,11 @@ def members(ref: UnitRef, seats: Iterable[SeatFacts]) -> list[SeatFacts]:
 
 
 def bind(
-    model: nn.Module, unit: LoadedUnit, seats: Iterable[SeatFacts], scales_file: str, passes: Callable[[], Iterable[Callable[[], object]]]
+    model: nn.Module,
+    unit: LoadedUnit,
+    seats: Iterable[SeatFacts],
+    scales_file: str,
+    passes: Callable[[], Iterable[Callable[[], object]]],
 ) -> BoundUnit:
     """Calibrate (or read the artefact) and bind one unit.
 
@@ -124,5 +128,9 @@ def _scales(
 
 def scales_digest(scales: dict[str, Scales]) -> str:
     """Return the sha256 over seat, point and the exact decimal of every scale."""
-    lines = [f"{seat}|{point}|{value!r}" for seat, one in sorted(scales.items()) for point, value in sorted(one.by_point.items())]
+    lines = [
+        f"{seat}|{point}|{value!r}"
+        for seat, one in sorted(scales.items())
+        for point, value in sorted(one.by_point.items())
+    ]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -65,7 +65,9 @@ def compare_checkpoint(model: nn.Module, checkpoint: Checkpoint) -> tuple[int, t
         try:
             reader = safe_open(file, framework="pt")
         except (OSError, ValueError) as fault:
-            raise CheckpointError(f"checkpoint {file} cannot be read: {fault}", hint="give a complete safetensors file") from fault
+            raise CheckpointError(
+                f"checkpoint {file} cannot be read: {fault}", hint="give a complete safetensors file"
+            ) from fault
         with reader as tensors:
             for stored in tensors.keys():  # noqa: SIM118 (safetensors' reader is no mapping)
                 for name in to_host.get(stored, ()):
@@ -75,7 +77,9 @@ def compare_checkpoint(model: nn.Module, checkpoint: Checkpoint) -> tuple[int, t
     return len(seen), tuple(differing), tuple(name for name in state if name not in seen)
 
 
-def repeat_control(host: Hosting, sample: list[Sample], phases: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def repeat_control(
+    host: Hosting, sample: list[Sample], phases: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Run the host twice per phase on the same windows.
 
     Returns:
@@ -95,7 +99,13 @@ def repeat_control(host: Hosting, sample: list[Sample], phases: Iterable[str]) -
 
 def _call_facts(phase: str, taps: dict[str, SeatTap]) -> list[CallFacts]:
     return [
-        CallFacts(seat, phase, tap.by_rows.total(), {str(rows): count for rows, count in sorted(tap.by_rows.items())}, tap.dtype)
+        CallFacts(
+            seat,
+            phase,
+            tap.by_rows.total(),
+            {str(rows): count for rows, count in sorted(tap.by_rows.items())},
+            tap.dtype,
+        )
         for seat, tap in taps.items()
     ]
 
@@ -111,7 +121,9 @@ def _zeroed_control(
     for structure, members in by_structure.items():
         with zeroed(host.model, members):
             got = host.program.score(host.model, few, phase)
-        metrics = (host_metrics(g, want, host.spec.output, i) for i, (g, want) in enumerate(zip(got, scores, strict=False)))
+        metrics = (
+            host_metrics(g, want, host.spec.output, i) for i, (g, want) in enumerate(zip(got, scores, strict=False))
+        )
         out[f"{phase}/{structure}"] = tuple(metrics)
     return out
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_frt.cell import Cell, RecordKey
 from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, UnitRef
-from pytest_frt.errors import UsageFault
+from pytest_frt.errors import KernelUnavailable, UsageFault
 from pytest_frt.expand import NotSupported, expand
+from pytest_frt.lab.kernel_build import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_frt.contracts.device import DeviceFacts
     from pytest_frt.contracts.host import HostSpec, PhaseSpec
     from pytest_frt.registry import Registry
@@ -27,7 +31,6 @@ class RecordPlan:
         key: Record key.
         host: The host to build.
         spec: What host.yaml says.
-        structure: Entry folder of the structure.
         unit: Impl, scheme and kernel; the seats are every seat found.
     """
 
@@ -75,7 +78,9 @@ def default_size(spec: HostSpec, device: str) -> str:
 def _host_ref(config: RunConfig, spec: HostSpec, kind: str) -> HostRef:
     size = config.size or default_size(spec, kind)
     if size not in spec.sizes:
-        raise UsageFault(f"host {spec.name} has no size {size!r}; it has {', '.join(spec.sizes)}", hint=f"--frt-size={spec.sizes[0]}")
+        raise UsageFault(
+            f"host {spec.name} has no size {size!r}; it has {', '.join(spec.sizes)}", hint=f"--frt-size={spec.sizes[0]}"
+        )
     request = BuildRequest(size=size, seed=config.seed, checkpoint=config.checkpoint, device=kind, cache=config.cache)
     return HostRef(spec.name, spec.folder, request, config.threads)
 
@@ -96,30 +101,31 @@ def _phases(config: RunConfig, spec: HostSpec) -> list[PhaseSpec]:
 
 def _unit(cell: Cell, registry: Registry, config: RunConfig) -> UnitRef | NotSupported:
     entry = registry.impl(cell.structure, cell.impl)
-    kernel = registry.kernel(entry.impl.kernel, override=config.kernel)
-    if isinstance(kernel, str):
-        return NotSupported(cell, kernel)
+    try:
+        kernel = resolve(entry.impl.kernel, override=Path(config.kernel) if config.kernel else None)
+    except KernelUnavailable as absent:
+        return NotSupported(cell, absent.message)
     return UnitRef(
         structure=cell.structure,
-        structure_folder=registry.structures[cell.structure].folder,
+        structure_folder=str(registry.structure(cell.structure).folder),
         impl=cell.impl,
         impl_file=str(entry.file),
         scheme=cell.scheme,
-        scheme_file=str(registry.schemes[cell.scheme].file),
+        scheme_file=str(registry.scheme(cell.scheme).file),
         kernel_repo=entry.impl.kernel,
-        kernel_path=kernel.path,
-        kernel_digest=kernel.tree_digest,
+        kernel_path=str(kernel.folder),
+        kernel_digest=kernel.facts.tree_digest,
         rows=entry.impl.rows[cell.scheme],
     )
 
 
-def plan_run(config: RunConfig, registry: Registry, facts: DeviceFacts) -> RunPlan:
+def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]) -> RunPlan:
     """Cross the registry with the selection.
 
     Args:
         config: The run's settings.
         registry: What is installed.
-        facts: The present machine.
+        facts: The present devices.
 
     Raises:
         UsageFault: a filter matches nothing, or a host lacks the wanted size.
@@ -130,16 +136,28 @@ def plan_run(config: RunConfig, registry: Registry, facts: DeviceFacts) -> RunPl
         if isinstance(planned, NotSupported):
             absent.append(planned)
             continue
-        cell, spec = planned.cell, registry.hosts[planned.cell.host]
+        if planned.emulated:
+            absent.append(
+                NotSupported(
+                    planned.cell,
+                    f"device {planned.cell.device} is not present; nothing is timed or certified in emulation",
+                )
+            )
+            continue
+        cell, spec = planned.cell, registry.host(planned.cell.host).spec
         unit = _unit(cell, registry, config)
         if isinstance(unit, NotSupported):
             absent.append(unit)
             continue
-        host = _host_ref(config, spec, facts.kind)
+        host = _host_ref(config, spec, registry.device(cell.device).spec.kind)
         size = host.request.size
         phases = [phase for phase in _phases(config, spec) if _meets(phase, unit.rows, size)]
         if not phases:
-            absent.append(NotSupported(cell, f"impl admits {unit.rows[0]}-{unit.rows[1]} rows, no selected phase of the host lies there"))
+            absent.append(
+                NotSupported(
+                    cell, f"impl admits {unit.rows[0]}-{unit.rows[1]} rows, no selected phase of the host lies there"
+                )
+            )
         for form in config.forms:
             if form not in spec.forms:
                 absent.append(NotSupported(cell, f"host {spec.name} has no {form} form"))

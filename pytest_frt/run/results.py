@@ -1,28 +1,25 @@
-"""What judging one gate of one record produced: small, JSON-able, and safe to send from an xdist worker to the controller."""
+"""What judging one gate of one record produced: small, JSON-able, safe to send from a test worker to the controller."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pytest_frt.contracts.record import PlanRecord, Record
-from pytest_frt.contracts.verdict import Measured, Refusal, SeatVerdicts, Verdict
 
-GATE_ORDER = ("null_control", "seats", "parity", "ledger", "contract", "net_win")
-"""Gates of one record in the order they decide; ``union`` judges several records together."""
+from pytest_frt.contracts.record import PlanRecord, Record
+from pytest_frt.contracts.verdict import Measured, Refusal, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """One gate of one record.
+    """One gate of one record. Folded over the gates of a record by ``rules.fold.fold``.
 
     Attributes:
         record: Record key id.
         gate: Gate name.
-        verdict: What the gate said.
+        verdict: What the gate said, the seats it refused already taken out.
         survivors: Seat ids still in after this gate.
         refused: Seats this gate took out, with reasons; the others go on.
         seconds: Wall time this gate's own evidence took.
-        record_facts: The proven record, set by the last gate only when every gate passed.
-        comparison: One-process comparison lines for people, never part of a certificate.
+        proven: The record, set by the last gate only when every gate passed.
     """
 
     record: str
@@ -31,8 +28,16 @@ class GateResult:
     survivors: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
     seconds: float = 0.0
-    record_facts: Record | None = None
-    comparison: tuple[Measured, ...] = ()
+    proven: Record | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A record of a plan, as it was proven alone."""
+
+    record: str
+    seats: tuple[str, ...]
+    speed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +47,17 @@ class UnionResult:
     Attributes:
         union: Union name.
         verdict: What the union's last try said.
-        members: Record key ids of the certified set.
-        dropped: Record key id to reason.
-        plan: Set only when the verdict passed; ``members`` of the plan are filled with payload digests by the controller.
-        comparison: One-process comparison lines for people.
+        members: The set of the last try.
+        dropped: Record key id to reason, for records left out.
+        proven: Set only when the verdict passed; its ``members`` are record key ids until the controller puts payload digests there.
+        comparison: One-process comparisons for people, never part of a certificate.
+        seconds: Wall time.
     """
 
     union: str
     verdict: Verdict
-    members: tuple[str, ...] = ()
+    members: tuple[Member, ...] = ()
     dropped: dict[str, str] = field(default_factory=dict)
-    plan: PlanRecord | None = None
+    proven: PlanRecord | None = None
     comparison: tuple[Measured, ...] = ()
     seconds: float = 0.0

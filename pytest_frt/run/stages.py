@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_frt.contracts.evidence import CandidateEvidence, ParityEvidence, SeamMetrics, WitnessEvidence
+from pytest_frt.contracts.evidence import CandidateEvidence, OracleEvidence, ParityEvidence, WitnessEvidence
 from pytest_frt.contracts.job import CandidateJob, OracleJob, WitnessJob
-from pytest_frt.contracts.verdict import Crashed
+from pytest_frt.contracts.verdict import Crashed, Refusal
 from pytest_frt.lab.reports import Done, Faulted, crashed
 from pytest_frt.spec import codec
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from pytest_frt.contracts.evidence import SeamMetrics
     from pytest_frt.contracts.job import HostRef, UnitRef
+    from pytest_frt.contracts.scheme import SeamLimits
     from pytest_frt.lab.client import LabClient
     from pytest_frt.lab.reports import JobReport
     from pytest_frt.run.progress import Progress
@@ -53,10 +55,18 @@ class Witnessed:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One candidate and the oracle's view of it."""
+    """One candidate and the oracle's view of it.
+
+    Attributes:
+        evidence: ``candidate.json``.
+        parity: Metrics of the seams and of the host.
+        limits: Unit id to the limits its scheme declares.
+        folder: The candidate's folder.
+    """
 
     evidence: CandidateEvidence
     parity: ParityEvidence
+    limits: dict[str, SeamLimits]
     folder: Path
 
     @property
@@ -128,30 +138,45 @@ class Stages:
         *,
         lifecycle: bool,
         scales: str = "",
-    ) -> Tried | Crashed:
+    ) -> Tried | Crashed | Refusal:
         """Run a candidate, then, once it has exited, the oracles on what it left.
 
-        Raises:
-            FrtError: a kernel is absent or was changed, calibration refuses.
+        Returns:
+            What was tried; or what became of a worker that died; or the refusal that the candidate's own side raised
+            on purpose (a kernel that changed, a calibration that cannot be made, a broken ``bind``).
         """
         name = "+".join(unit.id for unit in units)
         self._progress.note(f"parity {name} on {host.name}, {phase}, {form}")
         folder, oracle = self._folder(f"candidate-{phase}"), self._folder(f"oracle-{phase}")
         refs = tuple(units)
         candidate = CandidateJob(
-            host, refs, witnessed.seats_file, witnessed.seam_inputs, phase, form, scales, self._seed, lifecycle, str(folder)
+            host,
+            refs,
+            witnessed.seats_file,
+            witnessed.seam_inputs,
+            phase,
+            form,
+            scales,
+            self._seed,
+            lifecycle,
+            str(folder),
         )
-        if dead := _completed("parity", self._client.run(candidate)):
+        report = self._client.run(candidate)
+        if isinstance(report, Faulted):
+            return Refusal("seats", report.code.lower(), report.message)
+        if dead := _completed("parity", report):
             return dead
         evidence = codec.loads(CandidateEvidence, (folder / "candidate.json").read_text())
-        judged = OracleJob(host, refs, witnessed.seats_file, witnessed.seam_inputs, str(folder), phase, self._seed, str(oracle))
+        judged = OracleJob(
+            host, refs, witnessed.seats_file, witnessed.seam_inputs, str(folder), phase, self._seed, str(oracle)
+        )
         if dead := _completed("parity", self._client.run(judged)):
             return dead
-        seam = codec.loads(tuple[SeamMetrics, ...], (oracle / "oracle.json").read_text())
-        parity = self._host_parity(folder, units, phase, witnessed, seam)
+        seen = codec.loads(OracleEvidence, (oracle / "oracle.json").read_text())
+        parity = self._host_parity(folder, units, phase, witnessed, seen.seam)
         (folder / "seam.safetensors").unlink(missing_ok=True)
         (folder / "parity.json").write_text(codec.dumps(parity))
-        return Tried(evidence, parity, folder)
+        return Tried(evidence, parity, seen.limits, folder)
 
     @staticmethod
     def _host_parity(
@@ -159,7 +184,7 @@ class Stages:
     ) -> ParityEvidence:
         from pytest_frt.measure.metrics import host_metrics
 
-        kind = "distribution" if witnessed.evidence.host_output == "distribution" else "values"
+        kind = witnessed.evidence.host_output
         got = _read_scores(folder / "scores.safetensors")
         host = tuple(
             host_metrics(candidate, expected, kind, index)

@@ -1,0 +1,186 @@
+"""The bench: judges records gate by gate, pulling evidence by need, and unions of what passed alone."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_frt.contracts.verdict import Crashed, NotRun, Pass, Verdict
+from pytest_frt.gates import contract, null_control
+from pytest_frt.lab.client import LabClient
+from pytest_frt.rules.fold import RECORD_GATES
+from pytest_frt.run import proof
+from pytest_frt.run.clocking import Clock, Course, Entrant
+from pytest_frt.run.results import GateResult, UnionResult
+from pytest_frt.run.settle import Question, Settled, Settling
+from pytest_frt.run.stages import Stages, Witnessed
+from pytest_frt.run.union import Unions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_frt.contracts.evidence import TimingEvidence
+    from pytest_frt.contracts.job import HostRef
+    from pytest_frt.registry import Registry
+    from pytest_frt.run.config import RunConfig
+    from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
+    from pytest_frt.run.progress import Progress
+
+PRELOAD = ("torch", "safetensors", "transformers")
+"""Libraries the fork server imports once; a missing one is skipped by the server."""
+
+
+class Bench:
+    """One per pytest process. Starts workers when first needed.
+
+    Args:
+        config: The run's settings.
+        registry: What is installed.
+        plan: Everything the run will judge: records of one impl file share timing processes.
+        progress: Where to say what is going on.
+        environ: Environment of the run; workers get the scrubbed part of it.
+    """
+
+    def __init__(
+        self, config: RunConfig, registry: Registry, plan: RunPlan, progress: Progress, *, environ: Mapping[str, str]
+    ) -> None:
+        self._config, self._registry, self._plan, self._progress = config, registry, plan, progress
+        self._root = Path(tempfile.mkdtemp(prefix="frt-"))
+        self._client = LabClient(self._root / "lab", environ=environ, threads=config.threads, preload=PRELOAD)
+        self._stages = Stages(self._client, self._root / "jobs", config.seed, progress)
+        self._clock = Clock(
+            Path(config.out), self._root, environ, quick=config.quick, seed=config.seed, progress=progress
+        )
+        self._proofs = proof.Bench(registry, config.threads, config.seed)
+        self._results: dict[tuple[str, str], GateResult] = {}
+        self._witnesses: dict[HostRef, Witnessed | Crashed] = {}
+        self._settled: dict[str, Settled] = {}
+        self._timed: dict[str, tuple[Verdict, TimingEvidence | None]] = {}
+        self._unions = Unions(config, self._proofs, self._stages, self._clock, self.limits)
+
+    def judge(self, record: RecordPlan, gate: str) -> GateResult:
+        """Judge one gate of one record; an earlier gate that does not hold leaves it not run."""
+        for name in RECORD_GATES[: RECORD_GATES.index(gate)]:
+            earlier = self.judge(record, name).verdict
+            if isinstance(earlier, NotRun):
+                return GateResult(record.id, gate, NotRun(gate, earlier.because))
+            if not isinstance(earlier, Pass):
+                return GateResult(record.id, gate, NotRun(gate, name))
+        key = (record.id, gate)
+        if key not in self._results:
+            began = time.monotonic()
+            result = getattr(self, f"_{gate}")(record)
+            self._results[key] = replace(result, seconds=time.monotonic() - began)
+        return self._results[key]
+
+    def union(self, plan: UnionPlan) -> UnionResult:
+        """Attach what passed alone together and judge it again."""
+        began = time.monotonic()
+        passed = [record for record in plan.records if self.judge(record, "net_win").proven is not None]
+        if not passed:
+            return UnionResult(plan.name, NotRun("union", "no record of it was certified"))
+        witnessed = self.witness(passed[0].host)
+        if isinstance(witnessed, Crashed):
+            return UnionResult(plan.name, witnessed)
+        alone = [(record, self._settled[record.id], self._timed[record.id][1]) for record in passed]
+        result = self._unions.judge(plan.name, alone, witnessed)
+        return replace(result, seconds=time.monotonic() - began)
+
+    def witness(self, host: HostRef) -> Witnessed | Crashed:
+        """Return the host's witness, run once with every phase this plan needs."""
+        if host not in self._witnesses:
+            mine = [record for record in self._plan.records if record.host == host]
+            phases = tuple(dict.fromkeys(record.key.phase for record in mine))
+            folders = [str(entry.folder) for entry in self._registry.structures.values()]
+            self._witnesses[host] = self._stages.witness(host, phases, folders)
+        return self._witnesses[host]
+
+    def limits(self, structure: str) -> tuple:
+        """Return a structure's own limits."""
+        return self._registry.structure(structure).spec.limits
+
+    def close(self) -> None:
+        """End every worker and remove working files; idempotent."""
+        self._clock.close()
+        self._client.close()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def _null_control(self, record: RecordPlan) -> GateResult:
+        witnessed = self.witness(record.host)
+        if isinstance(witnessed, Crashed):
+            return GateResult(record.id, "null_control", witnessed)
+        weights = witnessed.evidence.host.weights
+        verdict = null_control.judge(witnessed.evidence.null, phase=record.key.phase, weights=weights)
+        seats = tuple(s.id for s in witnessed.evidence.seats if s.structure == record.key.cell.structure)
+        return GateResult(record.id, "null_control", verdict, seats)
+
+    def _settle(self, record: RecordPlan) -> Settled:
+        if record.id not in self._settled:
+            witnessed = self.witness(record.host)
+            if isinstance(witnessed, Crashed):
+                raise TypeError("a record is settled only after its null control held")
+            limits = {record.unit.structure: self.limits(record.unit.structure)}
+            question = Question(record.host, (record.unit,), record.key.phase, record.key.form, limits)
+            self._settled[record.id] = Settling(self._stages, question, witnessed, lifecycle=True).run()
+        return self._settled[record.id]
+
+    def _from_settled(self, record: RecordPlan, gate: str) -> GateResult:
+        settled = self._settle(record)
+        verdict = settled.verdicts.get(gate) or NotRun(gate, "an earlier gate")
+        return GateResult(record.id, gate, verdict, settled.survivors, settled.refused.get(gate, ()))
+
+    def _seats(self, record: RecordPlan) -> GateResult:
+        return self._from_settled(record, "seats")
+
+    def _parity(self, record: RecordPlan) -> GateResult:
+        return self._from_settled(record, "parity")
+
+    def _ledger(self, record: RecordPlan) -> GateResult:
+        return self._from_settled(record, "ledger")
+
+    def _contract(self, record: RecordPlan) -> GateResult:
+        settled = self._settle(record)
+        checks = settled.tried.evidence.lifecycle if settled.tried else ()
+        return GateResult(record.id, "contract", contract.judge(checks), settled.survivors)
+
+    def _net_win(self, record: RecordPlan) -> GateResult:
+        if not self._config.timing:
+            return GateResult(record.id, "net_win", NotRun("net_win", "timing was switched off"))
+        if record.id not in self._timed:
+            self._time_group(record)
+        verdict, timing = self._timed[record.id]
+        settled, witnessed = self._settle(record), self.witness(record.host)
+        proven = None
+        if (
+            isinstance(verdict, Pass)
+            and timing
+            and settled.tried
+            and isinstance(witnessed, Witnessed)
+            and not self._config.quick
+        ):
+            proven = proof.record_of(self._proofs, record, settled, settled.tried, witnessed, timing)
+        return GateResult(record.id, "net_win", verdict, settled.survivors, proven=proven)
+
+    def _time_group(self, record: RecordPlan) -> None:
+        """Time every record that shares impl file, kernel build, host, regime and form with this one."""
+
+        def group(one: RecordPlan) -> tuple[object, ...]:
+            return (one.host, one.unit.impl_file, one.unit.kernel_path, one.key.phase, one.key.form)
+
+        mates = [one for one in self._plan.records if group(one) == group(record)]
+        ready = [one for one in mates if isinstance(self.judge(one, "contract").verdict, Pass)]
+        witnessed = self.witness(record.host)
+        if isinstance(witnessed, Crashed):
+            raise TypeError("a record is timed only after its null control held")
+        entrants = []
+        for one in ready:
+            settled = self._settle(one)
+            scales = settled.tried.scales if settled.tried else ""
+            entrants.append(Entrant(one.id, one.key.cell.scheme, settled.units, scales))
+        output = witnessed.evidence.host_output
+        course = Course(record.host, witnessed.seats_file, record.key.phase, record.key.form, output)
+        self._timed |= self._clock.judge(course, entrants)

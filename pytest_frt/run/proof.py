@@ -1,0 +1,185 @@
+"""Proven records and plans: every number and byte a certificate will state, gathered from the evidence that passed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_frt.contracts.record import FileDigest, PlanRecord, Record, SeatRecord
+from pytest_frt.devices.probe import present_facts
+from pytest_frt.lab.kernel_build import read_build
+from pytest_frt.measure.timing import summarise
+from pytest_frt.rules import rows
+from pytest_frt.spec.digest import file_digest
+from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_frt.contracts.device import DeviceFacts
+    from pytest_frt.contracts.evidence import TimingEvidence
+    from pytest_frt.contracts.job import UnitRef
+    from pytest_frt.contracts.record import GateRow
+    from pytest_frt.registry import Registry
+    from pytest_frt.run.plan import RecordPlan
+    from pytest_frt.run.settle import Settled
+    from pytest_frt.run.stages import Tried, Witnessed
+
+DISTRIBUTION = "pytest-frt"
+COMPUTES_WITH = ("torch", "kernels", "safetensors", "numpy")
+"""Distributions whose version is stated of every record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What is common to every proof of a run."""
+
+    registry: Registry
+    threads: int
+    seed: int
+
+
+def checker() -> FileDigest:
+    """Return our distribution's version and one digest over our own python sources."""
+    folder = Path(__file__).resolve().parent.parent
+    sha = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        sha.update(f"{file.relative_to(folder).as_posix()}\0{file_digest(file)}\n".encode())
+    return FileDigest(f"{DISTRIBUTION}-{importlib.metadata.version(DISTRIBUTION)}", sha.hexdigest())
+
+
+def device_facts(kind: str, threads: int) -> DeviceFacts:
+    """Return the present machine as the workers ran on it."""
+    facts = present_facts(kind)
+    return replace(facts, threads=threads) if kind == "cpu" else facts
+
+
+def software() -> dict[str, str]:
+    """Return the versions of what every record computes with."""
+    return {name: importlib.metadata.version(name) for name in COMPUTES_WITH}
+
+
+def _files(found: Mapping[str, Path]) -> tuple[FileDigest, ...]:
+    return tuple(FileDigest(name, file_digest(file)) for name, file in found.items())
+
+
+def _subjects(bench: Bench, record: RecordPlan, tried: Tried) -> tuple[FileDigest, ...]:
+    cell, registry = record.key.cell, bench.registry
+    build = read_build(record.unit.kernel_repo, Path(record.unit.kernel_path))
+    kernel = tuple(FileDigest(f"kernel/{file.name}", file.sha256) for file in build.files)
+    return (
+        *kernel,
+        *_files(impl_subjects(registry.impl(cell.structure, cell.impl))),
+        *_files(structure_subjects(registry.structure(cell.structure))),
+        *_files(scheme_subjects(registry.scheme(cell.scheme))),
+        *_files(host_subjects(registry.host(cell.host))),
+        *tried.evidence.closure,
+    )
+
+
+def _seats(units: Sequence[UnitRef], witnessed: Witnessed, tried: Tried) -> tuple[SeatRecord, ...]:
+    from pytest_frt.seat.artefact import load_artefact
+
+    scales = load_artefact(tried.scales) if tried.scales else {}
+    facts = {seat.id: seat for seat in witnessed.evidence.seats}
+    chosen = [seat for unit in units for seat in unit.seats]
+    return tuple(
+        SeatRecord(
+            facts[seat],
+            witnessed.evidence.weights[seat],
+            {point: rows.decimal(value) for point, value in scales[seat].by_point.items()} if seat in scales else {},
+        )
+        for seat in chosen
+    )
+
+
+def _parity_rows(settled: Settled, tried: Tried, witnessed: Witnessed) -> tuple[GateRow, ...]:
+    limits = {seat: tried.limits[unit.id] for unit in settled.units for seat in unit.seats}
+    return rows.seam_rows(tried.parity.seam, settled.survivors, limits)
+
+
+def _host_rows(settled: Settled, tried: Tried, witnessed: Witnessed) -> tuple[GateRow, ...]:
+    if witnessed.evidence.host.weights != "trained":
+        return ()
+    band = getattr(settled.verdicts["parity"], "band", "pass")
+    return rows.host_rows(witnessed.evidence.host_output, tried.parity.host, band=band)
+
+
+def _win_row(timing: TimingEvidence) -> GateRow:
+    return rows.net_win_row(rows.rounded(summarise(timing).worker))
+
+
+def record_of(
+    bench: Bench, record: RecordPlan, settled: Settled, tried: Tried, witnessed: Witnessed, timing: TimingEvidence
+) -> Record:
+    """State one record that passed every gate."""
+    evidence, cell = tried.evidence, record.key.cell
+    phase = record.key.phase
+    gates = (
+        *rows.null_rows(witnessed.evidence.null, phase),
+        *rows.seat_rows(settled.survivors),
+        *_parity_rows(settled, tried, witnessed),
+        *_host_rows(settled, tried, witnessed),
+        *rows.ledger_rows(evidence.ledger, settled.survivors),
+        *rows.contract_rows(evidence.lifecycle),
+        _win_row(timing),
+    )
+    refused = {refusal.at: f"{gate}: {refusal.reason}" for gate, some in settled.refused.items() for refusal in some}
+    return Record(
+        key=record.key,
+        structure_version=bench.registry.structure(cell.structure).spec.version,
+        impl_version=bench.registry.impl(cell.structure, cell.impl).impl.version,
+        subjects=_subjects(bench, record, tried),
+        kernel=evidence.kernel[record.unit.id],
+        host=witnessed.evidence.host,
+        device=device_facts(record.host.request.device, bench.threads),
+        software=software(),
+        seats=_seats(settled.units, witnessed, tried),
+        refused={at: why for at, why in refused.items() if at},
+        rows=record.unit.rows,
+        dtype=next(s.dtype for s in witnessed.evidence.seats if s.id in settled.survivors),
+        calibration=evidence.calibration,
+        gates=gates,
+        attempts=timing.attempt,
+        seed=bench.seed,
+        evidence=(FileDigest("evidence/parity.json", file_digest(tried.folder / "parity.json")),),
+        checker=checker(),
+    )
+
+
+def plan_of(  # noqa: PLR0913 (the parts of one plan)
+    bench: Bench,
+    name: str,
+    keys: Sequence[str],
+    dropped: Mapping[str, str],
+    settled: Settled,
+    witnessed: Witnessed,
+    timing: TimingEvidence,
+    *,
+    device: str,
+) -> PlanRecord:
+    """State one union that passed; ``members`` hold record key ids until the controller knows the payload digests."""
+    tried = settled.tried
+    if tried is None:
+        raise ValueError("a union without a try has nothing to state")
+    gates = (
+        *_host_rows(settled, tried, witnessed),
+        *rows.ledger_rows(tried.evidence.ledger, settled.survivors),
+        _win_row(timing),
+    )
+    return PlanRecord(
+        name=name,
+        members=tuple(keys),
+        keys=tuple(keys),
+        dropped=dict(dropped),
+        gates=gates,
+        host=witnessed.evidence.host,
+        device=device_facts(device, bench.threads),
+        software=software(),
+        attempts=timing.attempt,
+        seed=bench.seed,
+        checker=checker(),
+    )
