@@ -11,7 +11,8 @@ from pytest_frt.contracts.verdict import Inconclusive, Invalid, Measured, Pass, 
 from pytest_frt.measure.timing import Summary, summarise
 from pytest_frt.rules import validity
 from pytest_frt.rules.bands import timed_output_floor
-from pytest_frt.rules.net_win import Processes, judge_quick, judge_ratios
+from pytest_frt.rules.net_win import QUICK, Processes, decide_after, judge_quick, judge_ratios
+from pytest_frt.rules.net_win import decide as apply
 from pytest_frt.rules.rows import rounded
 from pytest_frt.rules.thresholds import NET_WIN_MARGIN
 
@@ -35,6 +36,29 @@ def judge(evidence: TimingEvidence, *, output: str) -> Verdict:
             return breach
     verdict = _rule(summary.worker, evidence)
     return _confirmed(verdict, summary, evidence) if isinstance(verdict, Pass) else verdict
+
+
+def decide(evidence: TimingEvidence, *, output: str) -> Verdict | None:
+    """Judge a collection in progress at a look.
+
+    Args:
+        evidence: Every process so far, each with the units of the same look.
+        output: As in :func:`judge`.
+
+    Returns:
+        The verdict, or None to take the units of the next look: where the rule is undecided, and where it passes by
+        the worker's clock and is undecided by the judge's.
+    """
+    summary = summarise(evidence)
+    by_worker = _so_far(summary.worker, evidence)
+    if by_worker is None or (isinstance(by_worker, Pass) and _so_far(summary.judge, evidence) is None):
+        return None
+    return judge(evidence, output=output)
+
+
+def _so_far(processes: Processes, evidence: TimingEvidence) -> Verdict | None:
+    units = rounded(processes)
+    return apply(QUICK, units) if evidence.quick else decide_after(units, attempt=evidence.attempt)
 
 
 def _rule(processes: Processes, evidence: TimingEvidence) -> Verdict:

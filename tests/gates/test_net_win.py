@@ -109,6 +109,43 @@ def test_a_planted_fault_voids_the_run(fault: Fault, guard: str) -> None:
     assert verdict.guard == guard
 
 
+def uneven(speeds: tuple[float, ...]) -> TimingEvidence:
+    """Every process gives one unit at each speed."""
+    sound = evidence(1.0)
+    blocks = tuple(block(speed) for speed in speeds)
+    return replace(sound, processes=tuple(replace(timed, blocks=blocks) for timed in sound.processes))
+
+
+@pytest.mark.parametrize(
+    ("speeds", "expected"),
+    [
+        pytest.param((1.3,) * 3, Pass, id="first_look_passes"),
+        pytest.param((0.9,) * 3, Refusal, id="first_look_loses"),
+        pytest.param((1.3, 1.3, 1.01), type(None), id="first_look_cannot_tell"),
+        pytest.param((1.3, 1.3, 1.01) * 3 + (1.01,), Inconclusive, id="last_look_must_tell"),
+    ],
+)
+def test_collection_in_progress(speeds: tuple[float, ...], expected: type[Verdict]) -> None:
+    assert isinstance(net_win.decide(uneven(speeds), output="values"), expected)
+
+
+def delayed_once(timed: ProcessTiming) -> ProcessTiming:
+    """Let the judge see the candidate of the first block 1.5 ms later, within what its clock may differ by."""
+    late = samples(lambda s: replace(s, judge_s=s.judge_s + 1.5e-3), ("fast",))(timed)
+    return replace(timed, blocks=(late.blocks[0], *timed.blocks[1:]))
+
+
+def test_units_are_taken_until_the_judges_clock_tells_too() -> None:
+    first = uneven((1.04,) * 3)
+    assert isinstance(net_win.decide(first, output="values"), Pass)
+    delayed = replace(first, processes=tuple(map(delayed_once, first.processes)))
+    assert net_win.decide(delayed, output="values") is None
+    second = replace(
+        delayed, processes=tuple(replace(t, blocks=t.blocks + t.blocks[1:] * 2) for t in delayed.processes)
+    )
+    assert isinstance(net_win.decide(second, output="values"), Pass)
+
+
 MUTED = {"canary": "control_ratio", "clock": "clocks_agree", "witness": "base_is_honest", "order": "both_orders"}
 
 
