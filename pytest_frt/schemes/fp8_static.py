@@ -42,12 +42,12 @@ SCHEME = Scheme(
     percentile=100.0,
     limits=SeamLimits(
         reference_factor=2.0,
-        floor=0.001,
+        floor=0.006,
         slope=0.002,
-        rel_l2=0.004,
-        row_rel_l2=0.01,
-        max_abs=0.05,
+        rel_l2=0.006,
+        row_rel_l2=0.02,
+        max_abs=0.1,
         outliers=0.0,
-        because="docs/adr/0003-seam-limits.md",
+        because="flipped codes: docs/adr/0003-seam-limits.md#flipped-codes",
     ),
 )
