@@ -26,6 +26,8 @@ from pytest_frt.lab.witnesses import Witnesses
 MAX_REPEATS: Final = 512
 """Executions per region: a model that takes under 4 microseconds is none."""
 _PROBES: Final = 3  # the fastest of three is close enough to choose a repeat count
+_GROWTH: Final = 16.0  # a single cold execution tells little about a hundred warm ones
+_MARGIN: Final = 1.1  # so that the second estimate usually is the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class TimingLab:
     ) -> None:
         self.plan = plan or TimingPlan()
         self.resident = resident
+        self.folder = folder
         self.lock = DeviceLock(folder, device)
         self._site = Site(folder, environ, self.lock, limits or Limits(), self.plan.warmup, self.plan.loads)
         self.witnesses = Witnesses(Fleet(self._site, "witness"), self.plan.witnesses)
@@ -101,9 +104,14 @@ class TimingLab:
         Raises:
             ProcessLost: the process died, hung or broke the protocol.
         """
+        wanted, repeats, probed = self.plan.region_s, 1, (FIRST_BASE, *turns)
         with self.lock.exclusive():
-            fastest = min(process.sample(turn, 0, 1).worker_s for turn in (FIRST_BASE, *turns) for _ in range(_PROBES))
-        return max(1, min(MAX_REPEATS, math.ceil(self.plan.region_s / max(fastest, self.plan.region_s / MAX_REPEATS))))
+            while repeats < MAX_REPEATS:
+                fastest = min(process.sample(turn, 0, repeats).worker_s for turn in probed for _ in range(_PROBES))
+                if fastest >= wanted:
+                    break
+                repeats = min(MAX_REPEATS, math.ceil(repeats * min(_GROWTH, _MARGIN * wanted / max(fastest, 1e-9))))
+        return repeats
 
     def draw(self, job: TimingJob, rng: random.Random, repeats: int) -> Draw:
         """Return what chance decides for a job."""

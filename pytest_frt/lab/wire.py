@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import socket
 import time
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ MESSAGE_CAP: Final = 1 << 20
 SEND_LIMIT_S: Final = 30.0
 """Seconds a peer may leave a message unread: every message fits the socket's buffer of a peer that reads at all."""
 _CHUNK: Final = 1 << 16
+_LARGEST: Final = 1e300  # an integer may be too large for a float
 
 
 class WireFault(EvidenceError):
@@ -69,8 +69,8 @@ def number(message: Mapping[str, Any], name: str) -> float:
     value = message.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise WireFault(f"field {name!r} is {type(value).__name__}, not a number")
-    if not math.isfinite(value) or value < 0:
-        raise WireFault(f"field {name!r} is {value}, not a finite number >= 0")
+    if not 0 <= value < _LARGEST:
+        raise WireFault(f"field {name!r} is {str(value)[:20]}, not a finite number >= 0")
     return float(value)
 
 

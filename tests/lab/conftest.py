@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, WitnessJob
-from pytest_frt.lab.client import LabClient
+from pytest_frt.lab.client import ForkedJob, LabClient
+from pytest_frt.spec.modules import load_file
 
 SCRIPTED = """
 from pathlib import Path
@@ -23,18 +25,21 @@ SECRETS = {"FRT_SIGN_KEY": "/k", "HF_TOKEN": "t", "SIGNING_KEY": "k", "PYTHONPAT
 ScriptedJob = Callable[[str], WitnessJob]
 
 
-def host_ref(folder: Path, *, seed: int = 0, threads: int = 1) -> HostRef:
-    return HostRef("toy", str(folder), BuildRequest("tiny", seed, None, "cpu", str(folder)), threads)
+@pytest.fixture(scope="session")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[type[ForkedJob], str]:
+    """Return what a client needs to run scripted jobs."""
+    target = tmp_path_factory.mktemp("target") / "scripted.py"
+    target.write_text(SCRIPTED)
+    return {WitnessJob: str(target)}
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabClient]:
-    """Return a client whose server runs scripted jobs for at most 1.5 seconds each."""
-    folder = tmp_path_factory.mktemp("lab")
-    target = folder / "scripted.py"
-    target.write_text(SCRIPTED)
+def lab(tmp_path_factory: pytest.TempPathFactory, targets: dict[type[ForkedJob], str]) -> Iterator[LabClient]:
+    """Return a client whose server has torch and runs scripted jobs for at most 0.8 seconds each."""
     environ = {**os.environ, **SECRETS}
-    with LabClient(folder, environ=environ, threads=1, time_limit_s=1.5, targets={WitnessJob: str(target)}) as client:
+    with LabClient(
+        tmp_path_factory.mktemp("lab"), environ=environ, threads=1, time_limit_s=0.8, targets=targets
+    ) as client:
         yield client
 
 
@@ -45,6 +50,14 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> ScriptedJob:
     def make(script: str) -> WitnessJob:
         folder = tmp_path_factory.mktemp("job")
         (folder / "do.py").write_text(script)
-        return WitnessJob(host_ref(folder), (), (), 0, 0, str(folder / "out"))
+        host = HostRef("toy", str(folder), BuildRequest("tiny", 0, None, "cpu", str(folder)), 1)
+        return WitnessJob(host, (), (), 0, 0, str(folder / "out"))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Any:
+    """Return the toy host with its impls, see toy.py."""
+    module = load_file(Path(__file__).with_name("toy.py"))
+    return module.Toy(tmp_path_factory.mktemp("toys"), repository)

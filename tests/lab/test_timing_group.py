@@ -1,0 +1,240 @@
+"""How looks, batches and lost processes are handled, with processes that are only pretended."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_frt.contracts.evidence import TimedSample, TimingEvidence
+from pytest_frt.contracts.host import BuildRequest
+from pytest_frt.contracts.job import HostRef, TimingJob
+from pytest_frt.contracts.verdict import Crashed, Pass, Verdict
+from pytest_frt.lab.machine import Resident
+from pytest_frt.lab.region import Draw
+from pytest_frt.lab.timing import TimingLab, TimingPlan
+from pytest_frt.lab.timing_group import Ask, TimingGroup
+from pytest_frt.lab.timing_process import ProcessLost, Turn
+from pytest_frt.lab.witnesses import WitnessLost
+
+ARMS = ("a", "b")
+Make = Callable[..., TimingGroup]
+
+
+class Process:
+    """Takes a second for the base and half of one for any other arm."""
+
+    def __init__(self, arms: Sequence[str], log: list[str], fatal: str, private: int) -> None:
+        self.arms, self.log, self.fatal, self.private = tuple(arms), log, fatal, private
+
+    def resident(self) -> Resident:
+        return Resident(self.private, 0)
+
+    def sample(self, turn: Turn, state: int, repeats: int) -> TimedSample:  # noqa: ARG002 (the real one's signature)
+        if turn.arm == self.fatal:
+            raise ProcessLost("TIMEOUT", f"{turn.arm} hung")
+        self.log.append(f"{turn.arm}{turn.instance}{turn.cycle}")
+        return TimedSample(turn.arm, state, 1.0 if turn.arm == "base" else 0.5, 1.0, 1.0)
+
+
+class Fleet:
+    """Loads pretended processes; arms in ``broken`` cannot be loaded."""
+
+    def __init__(self, *, broken: str = "", fatal: str = "", private: int = 1) -> None:
+        self.broken, self.fatal, self.private = broken, fatal, private
+        self.log: list[str] = []
+        self.loads: list[tuple[tuple[str, ...], int]] = []
+
+    def load(self, job: TimingJob, count: int, rng: random.Random) -> list[Process]:  # noqa: ARG002
+        arms = tuple(name for name in job.arms if name != "base")
+        if count:
+            self.loads.append((arms, count))
+        if self.broken in arms:
+            raise ProcessLost("CRASH", f"{self.broken} cannot be imported")
+        return [Process(arms, self.log, self.fatal, self.private) for _ in range(count)]
+
+    def strays(self) -> list[int]:
+        return []
+
+    def close(self, processes: Sequence[Process] | None = None) -> None:
+        """Nothing runs."""
+
+
+class Witness:
+    """Counts the blocks that each witness was asked for."""
+
+    expected = ()
+    count = 3
+
+    def __init__(self) -> None:
+        self.blocks = [0, 0, 0]
+
+    def prepare(self, job: TimingJob, rng: random.Random) -> None:
+        """Nothing loads."""
+
+    def time(self, index: int, blocks: int, draw: Draw) -> None:  # noqa: ARG002
+        self.blocks[index] += blocks
+
+    def medians(self) -> tuple[float, ...]:
+        return (1.0, 1.0, 1.0)
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+class Silent:
+    def step(self, stage: str, done: int, total: int, detail: str) -> None:
+        """Drop it."""
+
+
+class Looks:
+    """Decides at the look given, and keeps how many units each look saw per process."""
+
+    def __init__(self, stop_at: int = 99) -> None:
+        self.stop_at, self.seen = stop_at, list[list[int]]()
+
+    def __call__(self, evidence: TimingEvidence) -> Verdict | None:
+        self.seen.append([len(process.blocks) for process in evidence.processes])
+        return Pass("net_win") if len(self.seen) == self.stop_at else None
+
+
+def ask(arm: str = "a", looks: Looks | None = None) -> Ask:
+    return Ask(arm, looks or Looks(), random.Random(3), Silent(), attempt=2)  # noqa: S311 (no secret)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def build(fleet: Fleet, *, resident: bool | None = None, plan: TimingPlan | None = None) -> TimingGroup:
+        lab = TimingLab(tmp_path, environ={}, plan=plan or TimingPlan(processes=4, looks=(1, 3)), resident=resident)
+        lab.fleet = lambda _: fleet
+        lab.witnesses = Witness()
+        request = BuildRequest("tiny", 0, None, "cpu", "")
+        job = TimingJob(
+            HostRef("toy", "", request, 1), {"base": (), "a": (), "b": ()}, "", {}, "decode", "eager", "eager", 4, ""
+        )
+        return TimingGroup(lab, job)
+
+    return build
+
+
+def test_all_looks_are_taken_from_every_process(make: Make) -> None:
+    looks = Looks()
+    evidence = make(Fleet()).collect(ask(looks=looks))
+    assert looks.seen == [[1] * 4, [3] * 4]
+    assert [len(process.null) for process in evidence.processes] == [4] * 4
+    assert (evidence.attempt, evidence.quick, evidence.repeats) == (2, False, 1)
+
+
+def test_decision_stops_the_collection(make: Make) -> None:
+    looks = Looks(stop_at=1)
+    evidence = make(Fleet()).collect(ask(looks=looks))
+    assert [len(process.blocks) for process in evidence.processes] == [1] * 4
+
+
+def test_processes_stay_loaded_for_the_next_arm_and_fresh_pairs(make: Make) -> None:
+    fleet = Fleet()
+    group = make(fleet)
+    first = group.collect(ask("a"))
+    assert group.collect(ask("b")).processes[0].blocks[0][0].candidate.arm == "b"
+    assert group.collect(ask("a")) != first
+    assert sum(count for _, count in fleet.loads) == 4
+
+
+def test_null_pair_goes_through_a_full_cycle_on_the_second_instance(make: Make) -> None:
+    fleet = Fleet()
+    make(fleet).collect(ask("a"))
+    assert fleet.log.count("base1a") == 4 * 4
+    assert "base1" not in fleet.log
+    assert fleet.log.count("a1") == 4 * 3 * 2 + 3
+
+
+def test_orders_are_drawn_and_balanced(make: Make) -> None:
+    evidence = make(Fleet(), plan=TimingPlan(processes=8, looks=(10,))).collect(ask())
+    blocks = [block for process in evidence.processes for block in process.blocks]
+    assert all(first.base_first != second.base_first for first, second in blocks)
+    assert 20 < sum(first.base_first for first, _ in blocks) < 60
+
+
+def test_every_input_is_used_before_any_is_used_again(make: Make) -> None:
+    evidence = make(Fleet(), plan=TimingPlan(processes=1, looks=(4,), null_pairs=0)).collect(ask())
+    states = [pair.base.state for block in evidence.processes[0].blocks for pair in block]
+    assert sorted(states[:4]) == sorted(states[4:]) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("processes", "looks"), [(8, (3, 6, 10)), (3, (4,)), (1, (1,))])
+def test_every_witness_is_timed_alike(make: Make, processes: int, looks: tuple[int, ...]) -> None:
+    group = make(Fleet(), plan=TimingPlan(processes=processes, looks=looks))
+    group.collect(ask())
+    assert group._lab.witnesses.blocks == [2 * len(looks)] * 3
+
+
+def test_batches_give_all_units_of_all_arms(make: Make) -> None:
+    fleet, looks = Fleet(private=1 << 60), Looks()
+    group = make(fleet)
+    first, second = group.collect(ask("a", looks)), group.collect(ask("b", looks))
+    assert looks.seen == []
+    for evidence in (first, second):
+        assert [len(process.blocks) for process in evidence.processes] == [3] * 4
+        assert [process.process for process in evidence.processes] == [0, 1, 2, 3]
+    assert fleet.loads == [(ARMS, 2), (ARMS, 1), (ARMS, 1), (ARMS, 1)]
+
+
+def test_asking_again_in_batches_takes_fresh_pairs(make: Make) -> None:
+    fleet = Fleet()
+    group = make(fleet, resident=False)
+    group.collect(ask("a"))
+    before = len(fleet.log)
+    group.collect(ask("a"))
+    assert len(fleet.log) > before
+
+
+@pytest.mark.parametrize("resident", [True, False], ids=["by_looks", "by_batches"])
+def test_lost_process_is_the_crash_of_the_arm_it_timed(make: Make, resident: bool) -> None:  # noqa: FBT001
+    fleet = Fleet(fatal="a")
+    group = make(fleet, resident=resident)
+    assert isinstance(group.collect(ask("b")), TimingEvidence)
+    assert group.collect(ask("a")) == Crashed("net_win", "TIMEOUT", "a hung")
+    assert isinstance(group.collect(ask("b")), TimingEvidence)
+    assert fleet.loads[-1][0] == ("b",)
+
+
+def test_arm_that_cannot_load_falls_alone(make: Make) -> None:
+    fleet = Fleet(broken="a")
+    group = make(fleet)
+    assert isinstance(group.collect(ask("b")), TimingEvidence)
+    assert group.collect(ask("a")) == Crashed("net_win", "CRASH", "a cannot be imported")
+    assert [arms for arms, _ in fleet.loads] == [ARMS, ("b",), ("b",), ("a",)]
+
+
+def test_dead_arm_is_not_tried_again(make: Make) -> None:
+    fleet = Fleet(fatal="a")
+    group = make(fleet)
+    group.collect(ask("a"))
+    loads = len(fleet.loads)
+    assert isinstance(group.collect(ask("a")), Crashed)
+    assert len(fleet.loads) == loads
+
+
+def test_lost_witness_blames_no_arm(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = make(Fleet())
+
+    def lost(*_: object) -> None:
+        raise WitnessLost(ProcessLost("CRASH", "out of memory"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(group._lab.witnesses, "prepare", lost)
+        assert group.collect(ask()) == Crashed("net_win", "CRASH", "witness: out of memory")
+    assert isinstance(group.collect(ask()), TimingEvidence)
+
+
+def test_short_work_is_repeated_until_a_region_is_long_enough(make: Make) -> None:
+    group = make(Fleet())
+
+    class Short(Process):
+        def sample(self, turn: Turn, state: int, repeats: int) -> TimedSample:
+            return replace(super().sample(turn, state, repeats), worker_s=repeats * 1e-4)
+
+    assert group._lab.repeats(Short((), [], "", 1), ()) in range(20, 25)
