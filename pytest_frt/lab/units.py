@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 from pytest_frt.contracts.verdict import Refusal
 from pytest_frt.errors import KernelMismatch
-from pytest_frt.lab import kernels
 from pytest_frt.registry import load_module
-from pytest_frt.seat.bind import bind_unit
+from pytest_frt.seat import kernels
 from pytest_frt.seat.artefact import load_artefact
+from pytest_frt.seat.bind import bind_unit
 from pytest_frt.seat.calibrate import survey
 from pytest_frt.spec.load import load_structure
 

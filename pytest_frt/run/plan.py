@@ -12,7 +12,7 @@ from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, UnitRef
 from pytest_frt.errors import KernelUnavailable, UsageFault
 from pytest_frt.expand import NotSupported, expand
-from pytest_frt.lab.kernel_build import resolve
+from pytest_frt.seat.kernel_build import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

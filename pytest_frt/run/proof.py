@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pytest_frt.contracts.record import FileDigest, PlanRecord, Record, SeatRecord
 from pytest_frt.devices.probe import present_facts
-from pytest_frt.lab.kernel_build import read_build
 from pytest_frt.measure.timing import summarise
 from pytest_frt.rules import rows
+from pytest_frt.seat.kernel_build import read_build
 from pytest_frt.spec.digest import file_digest
 from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
 

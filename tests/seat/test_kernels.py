@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_frt.errors import KernelMismatch, KernelUnavailable, SpecError
-from pytest_frt.lab import kernels
-from pytest_frt.lab.kernels import HubPin, KernelRefused
+from pytest_frt.seat import kernels
+from pytest_frt.seat.kernels import HubPin, KernelRefused
 from pytest_frt.spec.tree import TreeInvalid
 
 REPO = "acme/toy"
@@ -188,7 +188,7 @@ def test_published_build_is_copied_out_of_the_cache(plant: Plant, tmp_path: Path
     (kernel / "snapshots").mkdir()
     plant(kernel_id="toy_published").rename(kernel / "snapshots" / commit)
     script = (
-        "import sys; from pathlib import Path; from pytest_frt.lab import kernels\n"
+        "import sys; from pathlib import Path; from pytest_frt.seat import kernels\n"
         "build = kernels.resolve('acme/toy', pin=kernels.HubPin(1, Path(sys.argv[1])), backend='cpu')\n"
         "print(kernels.load_build(build).VALUE, build.facts.revision, build.folder.parent)"
     )

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pytest_frt.contracts.record import FileDigest, KernelFacts
 from pytest_frt.errors import FrtError, KernelUnavailable, SpecError
-from pytest_frt.lab.noarch import METADATA_FILE, read_project
+from pytest_frt.seat.noarch import METADATA_FILE, read_project
 from pytest_frt.spec import packages
 from pytest_frt.spec.tree import tree_digest, tree_files
 

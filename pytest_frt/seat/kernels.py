@@ -17,7 +17,7 @@ from typing import Final
 
 from pytest_frt.contracts.record import KernelFacts
 from pytest_frt.errors import KernelMismatch, KernelUnavailable
-from pytest_frt.lab.kernel_build import HubPin, KernelBuild, KernelRefused, is_own, read_build, resolve
+from pytest_frt.seat.kernel_build import HubPin, KernelBuild, KernelRefused, is_own, read_build, resolve
 from pytest_frt.spec.tree import tree_digest, tree_files
 
 __all__ = ["HubPin", "KernelBuild", "KernelRefused", "check_origin", "load", "load_build", "read_build", "resolve"]
