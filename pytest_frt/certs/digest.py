@@ -1,7 +1,7 @@
 """Digests of what has no file at the verifier: weights in memory, and projections of a configuration.
 
-One format exists for each, in ``spec``; this is its door for code that holds certificates. Weights are hashed as they are
-in memory (``frt-weights-v1``, a chunk tree), since adapters and quantisers change memory and not the checkpoint.
+One format exists for each, in ``spec``; this is its door for code that holds certificates. Weights are hashed as they
+are in memory (``frt-weights-v1``, a chunk tree), since adapters and quantisers change memory and not the checkpoint.
 """
 
 from __future__ import annotations

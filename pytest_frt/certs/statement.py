@@ -87,14 +87,14 @@ Certificate: TypeAlias = CellCertificate | PlanCertificate
 
 
 def build_cell(record: Record, *, issuer: str, serial: int, issued_at: datetime, expires_at: datetime) -> bytes:
-    """Return the payload of a cell certificate.
+    """Return the payload of a cell certificate. Empty files are left out of its subjects; the tree digest binds them.
 
     Raises:
         CertificateRefused: the record cannot be said, a needed file or gate is missing, or a gate does not hold.
     """
-    stated = replace(record, refused=cleaned(record.refused))
-    predicate = cell_predicate(stated, Issue(issuer, serial, issued_at, expires_at))
-    payload = _payload(CELL_TYPE, record.subjects, predicate)
+    subjects = tuple(subject for subject in record.subjects if subject.sha256 != EMPTY_SHA256)
+    stated = replace(record, refused=cleaned(record.refused), subjects=subjects)
+    payload = _payload(CELL_TYPE, subjects, cell_predicate(stated, Issue(issuer, serial, issued_at, expires_at)))
     certificate = check(payload)
     if not isinstance(certificate, CellCertificate) or certificate.record != stated:
         raise CertificateRefused("SCHEMA", f"record {record.key.id} does not survive being written and read back")

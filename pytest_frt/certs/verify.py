@@ -33,6 +33,7 @@ from pytest_frt.certs.gates import Demand, Judged, judge, judge_plan
 from pytest_frt.certs.policy import Policy, TrustedKey
 from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.statement import CellCertificate, Certificate, PlanCertificate, parse_payload
+from pytest_frt.contracts.host import HostFacts
 from pytest_frt.errors import CertificateRefused
 
 
@@ -240,7 +241,7 @@ def _check_members(certificate: PlanCertificate, cells: Mapping[str, CellCertifi
                 "PLAN_MEMBER", f"member {member[:12]} ({key}) is not among the accepted certificates"
             )
         record = cell.record
-        same = (record.key.id == key, record.host == plan.host, record.device == plan.device)
+        same = (record.key.id == key, _same_host(record.host, plan.host), record.device == plan.device)
         if not all(same) or any(plan.software.get(name) != text for name, text in record.software.items()):
             raise CertificateRefused(
                 "PLAN_MEMBER", f"member {member[:12]} ({key}) has another key, host, device or software"
@@ -249,3 +250,9 @@ def _check_members(certificate: PlanCertificate, cells: Mapping[str, CellCertifi
         if both := sorted(taken & places):
             raise CertificateRefused("PLAN_MEMBER", f"two members of the plan sit at {both[0]}")
         places |= taken
+
+
+def _same_host(cell: HostFacts, plan: HostFacts) -> bool:
+    """Report whether a cell was certified on the plan's host; the plan may replace classes that the cell does not."""
+    shared = cell.module_source.items() & plan.module_source.items()
+    return len(shared) == len(cell.module_source) and replace(cell, module_source=plan.module_source) == plan

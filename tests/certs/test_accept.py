@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_frt.certs import dsse, statement, verify
+from pytest_frt.certs.reading import EMPTY_SHA256
+from pytest_frt.contracts.record import FileDigest
 from pytest_frt.contracts.seat import PairSeat, RoutedSeat
 
 if TYPE_CHECKING:
@@ -92,6 +94,13 @@ def test_every_kind_of_seat_survives(world: World, place: PairSeat | RoutedSeat)
     parsed = statement.parse_payload(world.payload(record))
     assert isinstance(parsed, statement.CellCertificate)
     assert parsed.record == record
+
+
+def test_empty_files_are_left_out_of_the_subjects(world: World) -> None:
+    empty = FileDigest("kernel/ops/__init__.py", EMPTY_SHA256)
+    parsed = statement.parse_payload(world.payload(replace(world.record, subjects=(empty, *world.record.subjects))))
+    assert isinstance(parsed, statement.CellCertificate)
+    assert parsed.record.subjects == world.record.subjects
 
 
 def test_a_plan_activates_its_members_and_nothing_else(world: World) -> None:

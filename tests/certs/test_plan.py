@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MEMBER_SPOILS: dict[str, Callable[[Record], Record]] = {
     "another device": lambda r: replace(r, device=replace(r.device, threads=4)),
     "another host configuration": lambda r: replace(r, host=replace(r.host, config_digest="b" * 64)),
+    "another source of the class": lambda r: replace(r, host=replace(r.host, module_source={"ToyMLP": "b" * 64})),
+    "a class the plan does not know": lambda r: replace(r, host=replace(r.host, module_source={"Other": "b" * 64})),
     "another torch": lambda r: replace(r, software={"torch": "2.12.0"}),
     "software the plan does not state": lambda r: replace(r, software=r.software | {"triton": "3"}),
 }
