@@ -36,12 +36,12 @@ class LabClient:
     """A fork server that is started on demand and restarted when a job takes it down.
 
     Args:
-        runtime_dir: Folder for logs, locks and compiled code of this run.
+        runtime_dir: Folder for logs and compiled code of this run.
         environ: Environment of the run; workers get the scrubbed part of it.
         threads: Threads of the math libraries.
         preload: Libraries the server imports before it forks.
         time_limit_s: Seconds a job may take.
-        device: Device whose lock is shared while jobs run.
+        lock: Lock of the device, shared while jobs run.
         targets: Job type to the module that runs it.
     """
 
@@ -53,14 +53,14 @@ class LabClient:
         threads: int,
         preload: Sequence[str] = ("torch",),
         time_limit_s: float = 900.0,
-        device: str = "cpu",
+        lock: DeviceLock | None = None,
         targets: Mapping[type[ForkedJob], str] = TARGETS,
     ) -> None:
         self._mark = secrets.token_hex(8)
         self._log = runtime_dir / f"server-{self._mark}.log"
         cache = runtime_dir / "inductor"
         self._environment = worker_environment(environ, threads=threads, mark=self._mark, cache=cache)
-        self._lock = DeviceLock(runtime_dir, device)
+        self._lock = lock or DeviceLock("cpu")
         self._preload = preload
         self._limit_s = time_limit_s
         self._targets = targets

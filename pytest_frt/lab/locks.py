@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,18 +12,25 @@ from pathlib import Path
 from pytest_frt.errors import StorageFault
 
 
+def shared_folder() -> Path:
+    """Return the folder that all runs of this user on this machine lock in."""
+    return Path(tempfile.gettempdir(), f"frt-locks-{os.getuid()}")
+
+
 class DeviceLock:
-    """Lock files of one device in a folder that all processes of a machine's runs share.
+    """Lock files of one device in a folder that all processes share.
 
     A waiting writer closes the gate, so readers that keep coming cannot starve it. Not reentrant:
     a process that holds one side and asks for the other waits for itself.
 
     Args:
-        folder: Where the lock files lie.
         device: Device name, e.g. ``cpu`` or ``cuda_0``.
+        folder: Where the lock files lie; by default one folder per user and machine, since a
+            device is shared by whole runs and not only by the processes of one.
     """
 
-    def __init__(self, folder: Path, device: str) -> None:
+    def __init__(self, device: str, folder: Path | None = None) -> None:
+        folder = folder or shared_folder()
         self._gate = folder / f"{device}.gate.lock"
         self._body = folder / f"{device}.lock"
 
@@ -45,7 +53,7 @@ class DeviceLock:
 
 def _take(path: Path, mode: int) -> int:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as fault:
         raise StorageFault(

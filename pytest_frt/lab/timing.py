@@ -63,9 +63,9 @@ class TimingLab:
     """Times arms of hosts on one device.
 
     Args:
-        folder: For files, logs, locks and compiled code.
+        folder: For files, logs and compiled code.
         environ: Environment of the run; processes get the scrubbed part of it.
-        device: Device name, for its lock.
+        lock: Lock of the device: exclusive while a region is timed, shared while processes load.
         plan: How much is collected.
         limits: Time limits of each process.
         resident: Keep all processes of a group loaded; None decides by measured memory.
@@ -76,7 +76,7 @@ class TimingLab:
         folder: Path,
         *,
         environ: Mapping[str, str],
-        device: str = "cpu",
+        lock: DeviceLock | None = None,
         plan: TimingPlan | None = None,
         limits: Limits | None = None,
         resident: bool | None = None,
@@ -84,7 +84,7 @@ class TimingLab:
         self.plan = plan or TimingPlan()
         self.resident = resident
         self.folder = folder
-        self.lock = DeviceLock(folder, device)
+        self.lock = lock or DeviceLock("cpu")
         self._site = Site(folder, environ, self.lock, limits or Limits(), self.plan.warmup, self.plan.loads)
         self.witnesses = Witnesses(Fleet(self._site, "witness"), self.plan.witnesses)
 

@@ -69,7 +69,7 @@ class Witnesses:
             self.close()
             with self._watched():
                 self._processes = self._fleet.load(base, self._count, rng)
-                self.expected = tuple(self._output(state) for state in range(job.states))
+                self.expected = tuple(self._output(state) for state in range(job.states if self._count else 0))
             self._job = base
         self._seconds = [[] for _ in self._processes]
 

@@ -12,6 +12,7 @@ import pytest
 from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, WitnessJob
 from pytest_frt.lab.client import ForkedJob, LabClient
+from pytest_frt.lab.locks import DeviceLock
 from pytest_frt.spec.modules import load_file
 
 SCRIPTED = """
@@ -37,10 +38,17 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[type[ForkedJob], s
 def lab(tmp_path_factory: pytest.TempPathFactory, targets: dict[type[ForkedJob], str]) -> Iterator[LabClient]:
     """Return a client whose server has torch and runs scripted jobs for at most 0.8 seconds each."""
     environ = {**os.environ, **SECRETS}
-    with LabClient(
-        tmp_path_factory.mktemp("lab"), environ=environ, threads=1, time_limit_s=0.8, targets=targets
-    ) as client:
+    folder = tmp_path_factory.mktemp("lab")
+    lock = DeviceLock("cpu", folder)
+    with LabClient(folder, environ=environ, threads=1, time_limit_s=0.8, lock=lock, targets=targets) as client:
         yield client
+
+
+@pytest.fixture
+def light(tmp_path: Path, targets: dict[type[ForkedJob], str]) -> LabClient:
+    """Return a client of its own whose server imports no torch; the test enters it."""
+    lock = DeviceLock("cpu", tmp_path)
+    return LabClient(tmp_path, environ=os.environ, threads=1, preload=(), lock=lock, targets=targets)
 
 
 @pytest.fixture

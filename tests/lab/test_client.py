@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -13,11 +12,11 @@ import pytest
 from pytest_frt.contracts.job import WitnessJob
 from pytest_frt.errors import FrtError, KernelUnavailable, StorageFault
 from pytest_frt.lab import reaper
-from pytest_frt.lab.client import ForkedJob, LabClient
+from pytest_frt.lab.client import LabClient
+from pytest_frt.lab.locks import DeviceLock
 from pytest_frt.lab.reports import CrashedJob, Done, Faulted, Orphans, TimedOut, crashed
 
 ScriptedJob = Callable[[str], WitnessJob]
-Targets = dict[type[ForkedJob], str]
 
 DOUBLE_FORK = """
 import os, time
@@ -127,29 +126,28 @@ def test_worker_is_isolated_and_forked_on_one_thread(lab: LabClient, scripted: S
     assert isinstance(report, Done), report
 
 
-def test_only_the_culprit_falls_when_the_server_is_killed(
-    tmp_path: Path, scripted: ScriptedJob, targets: Targets
-) -> None:
+def test_only_the_culprit_falls_when_the_server_is_killed(light: LabClient, scripted: ScriptedJob) -> None:
     kill_server = (
         "import os, time\nos.kill(int(open(f'/proc/{os.getppid()}/stat').read().split()[3]), 9)\ntime.sleep(9)"
     )
     mate = "import time; time.sleep(0.3); (out / 'x').write_text('ran')"
     jobs = [scripted(mate), scripted(kill_server), scripted(mate)]
-    with LabClient(tmp_path, environ=os.environ, threads=1, preload=(), targets=targets) as client:
+    with light as client:
         reports = client.run_all(jobs, parallel=2)
     assert [type(report) for report in reports] == [Done, CrashedJob, Done]
 
 
-def test_close_leaves_nothing_running(tmp_path: Path, scripted: ScriptedJob, targets: Targets) -> None:
-    with LabClient(tmp_path, environ=os.environ, threads=1, preload=(), targets=targets) as client:
+def test_close_leaves_nothing_running(light: LabClient, scripted: ScriptedJob) -> None:
+    with light as client:
         assert isinstance(client.run(scripted("")), Done)
         assert reaper.marked(client._mark)
     assert not reaper.marked(client._mark)
 
 
 def test_server_that_cannot_start_says_why(tmp_path: Path, scripted: ScriptedJob) -> None:
+    lock = DeviceLock("cpu", tmp_path)
     with (
-        LabClient(tmp_path, environ=os.environ, threads=1, preload=("json.no_such_part",)) as client,
+        LabClient(tmp_path, environ={}, threads=1, preload=("json.no_such_part",), lock=lock) as client,
         pytest.raises(FrtError, match=r"did not start \(exit status 1\)(?s:.*)no_such_part"),
     ):
         client.run(scripted(""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_frt.errors import StorageFault
-from pytest_frt.lab.locks import DeviceLock
+from pytest_frt.lab.locks import DeviceLock, shared_folder
 
 
 def entered(lock: DeviceLock, side: str) -> threading.Event:
@@ -34,25 +35,25 @@ def entered(lock: DeviceLock, side: str) -> threading.Event:
     ],
 )
 def test_who_may_enter(tmp_path: Path, held: str, asked: str, admitted: bool) -> None:  # noqa: FBT001
-    with getattr(DeviceLock(tmp_path, "cpu"), held)():
-        waiting = entered(DeviceLock(tmp_path, "cpu"), asked)
+    with getattr(DeviceLock("cpu", tmp_path), held)():
+        waiting = entered(DeviceLock("cpu", tmp_path), asked)
         assert waiting.wait(2 if admitted else 0.1) == admitted
     assert waiting.wait(2)
 
 
 def test_devices_are_independent(tmp_path: Path) -> None:
-    with DeviceLock(tmp_path, "cpu").exclusive():
-        assert entered(DeviceLock(tmp_path, "cuda_0"), "exclusive").wait(2)
+    with DeviceLock("cpu", tmp_path).exclusive():
+        assert entered(DeviceLock("cuda_0", tmp_path), "exclusive").wait(2)
 
 
 def test_waiting_writer_goes_before_later_readers(tmp_path: Path) -> None:
     order: list[str] = []
 
     def take(side: str) -> None:
-        with getattr(DeviceLock(tmp_path, "cpu"), side)():
+        with getattr(DeviceLock("cpu", tmp_path), side)():
             order.append(side)
 
-    with DeviceLock(tmp_path, "cpu").shared():
+    with DeviceLock("cpu", tmp_path).shared():
         threads = [threading.Thread(target=take, args=(side,)) for side in ("exclusive", "shared")]
         for thread in threads:
             thread.start()
@@ -64,5 +65,10 @@ def test_waiting_writer_goes_before_later_readers(tmp_path: Path) -> None:
 
 def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StorageFault, match="file"), DeviceLock(tmp_path / "file", "cpu").shared():
+    with pytest.raises(StorageFault, match="file"), DeviceLock("cpu", tmp_path / "file").shared():
         pass
+
+
+def test_every_run_of_a_user_locks_in_one_folder() -> None:
+    assert DeviceLock("cpu")._body == DeviceLock("cpu")._body
+    assert str(os.getuid()) in shared_folder().name

@@ -13,6 +13,7 @@ from pytest_frt.contracts.evidence import TimedSample, TimingEvidence
 from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, TimingJob
 from pytest_frt.contracts.verdict import Crashed, Pass, Verdict
+from pytest_frt.lab.locks import DeviceLock
 from pytest_frt.lab.machine import Resident
 from pytest_frt.lab.region import Draw
 from pytest_frt.lab.timing import TimingLab, TimingPlan
@@ -108,7 +109,13 @@ def ask(arm: str = "a", looks: Looks | None = None) -> Ask:
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     def build(fleet: Fleet, *, resident: bool | None = None, plan: TimingPlan | None = None) -> TimingGroup:
-        lab = TimingLab(tmp_path, environ={}, plan=plan or TimingPlan(processes=4, looks=(1, 3)), resident=resident)
+        lab = TimingLab(
+            tmp_path,
+            environ={},
+            lock=DeviceLock("cpu", tmp_path),
+            plan=plan or TimingPlan(processes=4, looks=(1, 3)),
+            resident=resident,
+        )
         lab.fleet = lambda _: fleet
         lab.witnesses = Witness()
         request = BuildRequest("tiny", 0, None, "cpu", "")

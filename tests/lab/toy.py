@@ -111,10 +111,6 @@ IMPLS = {
     "sleeps_in_base": IMPL.format(name="sleeps_in_base", turns=3, spoil="") + SLEEP_IN_BASE,
     "lies": IMPL.format(name="lies", turns=3, spoil="") + HALVE_THE_CLOCK,
     "leaves_helper": IMPL.format(name="leaves_helper", turns=1, spoil="") + HELPER,
-    "exits": IMPL.format(name="exits", turns=1, spoil="") + "import os; os._exit(0)\n",
-    "dies_late": IMPL.format(
-        name="dies_late", turns=1, spoil=" if torch.rand(()) > 0.05 else __import__('os')._exit(3)"
-    ),
 }
 SEAT = SeatFacts(
     structure="linear_proj",
