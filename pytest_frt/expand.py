@@ -102,7 +102,7 @@ class _Chosen:
 
 
 def _absence(entry: DeviceEntry, facts: Sequence[DeviceFacts]) -> str:
-    """Return why a device is not here; empty when it is. The reason speaks of a device of its kind where there is one."""
+    """Return why a device is not here, speaking of a device of its kind where there is one; empty when it is."""
     reasons = [(one.kind == entry.spec.kind, matches(entry.spec, one)) for one in facts]
     if any(reason is None for _, reason in reasons):
         return ""

@@ -168,9 +168,10 @@ def _only(table: Mapping[str, Entry], kind: type[V]) -> dict[str, V]:
 
 def _providers(broken: list[Broken]) -> Iterator[Provider]:
     """Yield one provider per installed entry point; those without a folder on disk are noted in ``broken``."""
+    installed = metadata.entry_points()
     for group in SCANS:
         seen: set[str] = set()
-        for point in sorted(metadata.entry_points(group=f"{GROUP_PREFIX}{group}"), key=lambda point: point.value):
+        for point in sorted(installed.select(group=f"{GROUP_PREFIX}{group}"), key=lambda point: point.value):
             if point.value in seen:
                 continue
             seen.add(point.value)

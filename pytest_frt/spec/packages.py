@@ -6,7 +6,8 @@ import ast
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
-from importlib.machinery import ModuleSpec
+from functools import lru_cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from pytest_frt.errors import SpecError
@@ -15,22 +16,21 @@ OWN_PACKAGE = "pytest_frt"
 """Our own modules are named by the digest of the checker; a closure holds an impl's own files only."""
 
 
-def _find(name: str, path: list[str]) -> ModuleSpec | None:
-    """Ask the finders for a submodule the way import does, but without importing its parent."""
+def _subfolders(name: str, parents: list[str]) -> list[str]:
+    """Return where a subpackage lies, without importing its parent.
+
+    A folder below its parents is found by looking; only mapped and editable packages need their finder. The finder of
+    plain folders is not asked: for a namespace package it would read the path of the parent, which is not imported.
+    """
+    on_disk = [str(folder) for parent in parents if (folder := Path(parent, name.rpartition(".")[2])).is_dir()]
+    if on_disk:
+        return on_disk
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
-        spec = find(name, path, None) if find is not None else None
-        if spec is not None:
-            return spec  # type: ignore[no-any-return]
-    return None
-
-
-def _folders(spec: ModuleSpec | None, name: str, parents: list[str]) -> list[str]:
-    if spec is not None and spec.origin is not None and spec.submodule_search_locations is not None:
-        return list(spec.submodule_search_locations)
-    # A namespace package computes its folders from its imported parent; here the parent is not imported.
-    last = name.rpartition(".")[2]
-    return [str(folder) for parent in parents if (folder := Path(parent, last)).is_dir()]
+        spec = find(name, parents, None) if find is not None and finder is not PathFinder else None
+        if spec is not None and spec.submodule_search_locations is not None:
+            return list(spec.submodule_search_locations)
+    return []
 
 
 def package_folder(name: str) -> Path:
@@ -47,7 +47,7 @@ def package_folder(name: str) -> Path:
     dotted = top
     for part in rest:
         dotted = f"{dotted}.{part}"
-        folders = _folders(_find(dotted, folders), dotted, folders)
+        folders = _subfolders(dotted, folders)
     for folder in folders:
         if Path(folder).is_dir():
             return Path(folder).resolve()
@@ -76,8 +76,13 @@ def has_relative_import(tree: ast.Module) -> bool:
     return any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
 
 
-def _imported(tree: ast.Module, package: str) -> Iterator[str]:
-    """Yield every dotted name a module may import: modules, and names that may be submodules."""
+@lru_cache(maxsize=1024)
+def _imported(source: bytes, filename: str, package: str) -> tuple[str, ...]:
+    """Return every dotted name a module may import: modules, and names that may be submodules."""
+    return tuple(_imports_of(ast.parse(source, filename=filename), package))
+
+
+def _imports_of(tree: ast.Module, package: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -122,8 +127,7 @@ def import_closure(file: Path, roots: Mapping[str, Path]) -> tuple[Path, ...]:
         if path in entered:
             return
         entered.add(path)
-        tree = ast.parse(path.read_bytes(), filename=str(path))
-        for name in _imported(tree, dotted_package(path, roots)):
+        for name in _imported(path.read_bytes(), str(path), dotted_package(path, roots)):
             for needed in _files_of(name, roots):
                 if needed.is_file():
                     visit(needed.resolve())

@@ -9,8 +9,13 @@ import yaml
 
 from pytest_frt.errors import SpecError
 
+try:
+    from yaml import CSafeLoader as _SafeLoader
+except ImportError:  # PyYAML built without libyaml: the same loader in Python, five times slower
+    from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
 
-class _StrictLoader(yaml.SafeLoader):
+
+class _StrictLoader(_SafeLoader):
     """The safe loader with duplicate keys and merge keys refused."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 (PyYAML's signature)
