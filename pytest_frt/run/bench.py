@@ -163,6 +163,7 @@ class Bench:
             and not self._config.quick
         ):
             proven = proof.record_of(self._proofs, record, settled, settled.tried, witnessed, timing)
+            proof.keep(Path(self._config.out), record, settled.tried, timing)
         return GateResult(record.id, "net_win", verdict, settled.survivors, proven=proven)
 
     def _time_group(self, record: RecordPlan) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_frt.certs import store
 from pytest_frt.contracts.record import FileDigest, PlanRecord, Record, SeatRecord
 from pytest_frt.devices.probe import present_facts
+from pytest_frt.lab.store import writing
 from pytest_frt.measure.timing import summarise
 from pytest_frt.rules import rows
 from pytest_frt.seat.kernel_build import read_build
+from pytest_frt.spec import codec
 from pytest_frt.spec.digest import file_digest
 from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
 
@@ -148,6 +152,22 @@ def record_of(
         evidence=(FileDigest("evidence/parity.json", file_digest(tried.folder / "parity.json")),),
         checker=checker(),
     )
+
+
+def keep(out: Path, record: RecordPlan, tried: Tried, timing: TimingEvidence) -> None:
+    """Copy what a certificate names by digest, and the raw timing, below the output folder.
+
+    Raises:
+        StorageFault: a file cannot be written.
+    """
+    cell = record.key.cell
+    if tried.scales:
+        store.write_artefact(out, cell.host, cell.device, Path(tried.scales).read_bytes())
+    folder = out / "evidence" / record.id
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(tried.folder / "parity.json", folder / "parity.json")
+        (folder / "timing.json").write_text(codec.dumps(timing))
 
 
 def plan_of(  # noqa: PLR0913 (the parts of one plan)

@@ -1,0 +1,82 @@
+"""Statements of what was proven, signed when a key was given. Runs in the controller after the last worker was reaped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_frt.certs import dsse, keys, statement, store
+from pytest_frt.spec.digest import bytes_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_frt.contracts.record import PlanRecord, Record
+    from pytest_frt.run.config import RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What was written.
+
+    Attributes:
+        files: Certificates, or statements when no key was given, by record key id or plan name.
+        keyid: Key id that signed; empty when unsigned.
+        withheld: Plan name to reason, for plans whose members were not all stated.
+    """
+
+    files: dict[str, Path]
+    keyid: str
+    withheld: dict[str, str]
+
+
+def _members(plan: PlanRecord, names: Mapping[str, str]) -> PlanRecord | None:
+    """Put payload digests in the place of record key ids, sorted as a plan states them; None when one is missing."""
+    if any(key not in names for key in plan.keys):
+        return None
+    pairs = sorted((names[key], key) for key in plan.keys)
+    return replace(plan, members=tuple(name for name, _ in pairs), keys=tuple(key for _, key in pairs))
+
+
+def seal(proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], config: RunConfig) -> Sealed:
+    """Write one statement per proven record and plan, and sign them when ``config.sign_key`` names a key.
+
+    Args:
+        proven: Record key id to record; every gate of each must have been judged and passed in this run.
+        plans: Union name to plan.
+        config: The run's settings.
+
+    Returns:
+        What was written. A plan is withheld when one of its members is not in ``proven``.
+
+    Raises:
+        CertificateRefused: the key cannot be used, or a record does not survive the verifier's own parser.
+        StorageFault: a file cannot be written; those written before stay.
+    """
+    issued = datetime.now(UTC).replace(microsecond=0)
+    about = {
+        "issuer": config.issuer,
+        "serial": int(issued.timestamp()),
+        "issued_at": issued,
+        "expires_at": issued + statement.DEFAULT_LIFE,
+    }
+    payloads = {name: statement.build_cell(record, **about) for name, record in proven.items()}
+    digests = {name: bytes_digest(payload) for name, payload in payloads.items()}
+    withheld: dict[str, str] = {}
+    for name, plan in plans.items():
+        stated = _members(plan, digests)
+        if stated is None:
+            missing = ", ".join(key for key in plan.keys if key not in digests)
+            withheld[name] = f"members without a statement: {missing}"
+            continue
+        payloads[name] = statement.build_plan(stated, **about)
+    key = keys.load_private(Path(config.sign_key)) if config.sign_key and payloads else None
+    files: dict[str, Path] = {}
+    for name, payload in payloads.items():
+        if key is None:
+            files[name] = store.write_statement(config.out, payload)
+        else:
+            files[name] = store.write_certificate(config.out, dsse.sign(payload, key))
+    return Sealed(files, key.public.keyid if key else "", withheld)
