@@ -1,14 +1,15 @@
-"""Names of the files a certificate binds: one function for the record that states them and for the runtime that checks them."""
+"""Names of the files a certificate binds, for the record that states them and for the runtime that checks them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_frt.errors import SpecError
+from pytest_frt.spec.packages import first_party_roots, import_closure
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_frt.spec.entries import HostEntry, ImplEntry, SchemeEntry, StructureEntry
 
 
@@ -18,15 +19,7 @@ def impl_subjects(entry: ImplEntry) -> dict[str, Path]:
     Raises:
         SpecError: the impl imports a first-party file outside its provider's folder.
     """
-    out: dict[str, Path] = {}
-    for file in entry.closure:
-        if not file.is_relative_to(entry.provider.folder):
-            raise SpecError(
-                f"{entry.file}: imports {file}, which lies outside {entry.provider.folder}",
-                hint="keep what an impl executes inside its own impls package",
-            )
-        out[f"impl/{file.relative_to(entry.provider.folder).as_posix()}"] = file
-    return out
+    return _below("impl", entry.provider.folder, entry.closure)
 
 
 def structure_subjects(entry: StructureEntry) -> dict[str, Path]:
@@ -44,5 +37,23 @@ def scheme_subjects(entry: SchemeEntry) -> dict[str, Path]:
 
 
 def host_subjects(entry: HostEntry) -> dict[str, Path]:
-    """Return the host entry's files."""
-    return {"host/host.yaml": entry.folder / "host.yaml", "host/host.py": entry.folder / "host.py"}
+    """Return ``host/<path below its provider>`` for host.yaml and every file that executing host.py executes.
+
+    Raises:
+        SpecError: the host imports a first-party file outside its provider's folder.
+    """
+    provider, main = entry.provider, entry.folder / "host.py"
+    roots = first_party_roots(provider.package, provider.folder) if provider.package else {}
+    return _below("host", provider.folder, (entry.folder / "host.yaml", *import_closure(main, roots)))
+
+
+def _below(role: str, folder: Path, files: Iterable[Path]) -> dict[str, Path]:
+    out: dict[str, Path] = {}
+    for file in files:
+        if not file.is_relative_to(folder):
+            raise SpecError(
+                f"{file} would be executed for its {role}, and lies outside {folder}",
+                hint=f"keep what a certified {role} executes inside its own package",
+            )
+        out[f"{role}/{file.relative_to(folder).as_posix()}"] = file
+    return out
