@@ -8,7 +8,6 @@ comparison can let one through.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,13 +17,10 @@ from torch import Tensor
 from pytest_frt.contracts.evidence import HostMetrics, SeamMetrics
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.errors import EvidenceError, SpecError
+from pytest_frt.measure.blocks import TOTAL_ERROR, as_rows, blocks, cosine, relative
 
-BLOCK_ELEMENTS: Final = 1 << 20
-"""Elements of one float64 block: 8 MiB per operand, at least one row."""
 SMALL_ROW: Final = 1e-3
 """Rows whose norm is below this share of the mean row norm are judged against the mean: their own says nothing."""
-TOTAL_ERROR: Final = 1.0
-"""Relative error against a zero reference, where the candidate's own norm is the only scale there is."""
 
 
 @dataclass(slots=True)
@@ -45,18 +41,15 @@ class _Sums:
     row_errors: list[Tensor] = field(default_factory=list)
     row_norms: list[Tensor] = field(default_factory=list)
 
+    @property
+    def rms(self) -> float:
+        """RMS of the fake-quantised reference; of the candidate where that is zero and has no scale of its own."""
+        return math.sqrt((self.ff or self.cc) / self.elements) if self.elements else 0.0
 
-def as_rows(tensor: Tensor) -> Tensor:
-    """Return ``[..., K]`` as ``[M, K]`` with M the product of the leading axes (a vector is one row)."""
-    return tensor.reshape(1, -1) if tensor.dim() < 2 else tensor.flatten(0, -2)  # noqa: PLR2004
-
-
-def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yield equally shaped tensors ``[M, K]`` in blocks of whole rows, in float64."""
-    rows, width = tensors[0].shape
-    step = max(1, BLOCK_ELEMENTS // max(1, width))
-    for start in range(0, rows, step):
-        yield tuple(tensor[start : start + step].double() for tensor in tensors)
+    @property
+    def max_abs(self) -> float:
+        """Largest error over the RMS."""
+        return relative(self.largest, self.rms)
 
 
 def _cleaned(c: Tensor, r: Tensor, f: Tensor) -> tuple[Tensor, Tensor, Tensor, int, bool]:
@@ -71,7 +64,7 @@ def _cleaned(c: Tensor, r: Tensor, f: Tensor) -> tuple[Tensor, Tensor, Tensor, i
 
 def _accumulate(candidate: Tensor, reference: Tensor, fake: Tensor) -> _Sums:
     sums = _Sums()
-    for block in _blocks(candidate, reference, fake):
+    for block in blocks(candidate, reference, fake):
         c, r, f, count, finite = _cleaned(*block)
         error = c - f
         sums.elements += count
@@ -90,20 +83,6 @@ def _accumulate(candidate: Tensor, reference: Tensor, fake: Tensor) -> _Sums:
     return sums
 
 
-def relative(error: float, norm: float) -> float:
-    """Return ``error / norm``; 0 without an error, ``TOTAL_ERROR`` for an error against a zero reference."""
-    if error == 0.0:
-        return 0.0
-    return error / norm if norm > 0.0 else TOTAL_ERROR
-
-
-def cosine(dot: float, left_square: float, right_square: float) -> float:
-    """Return the cosine from a dot product and two squared norms; 1 for two zero vectors, 0 for one."""
-    if left_square == 0.0 or right_square == 0.0:
-        return 1.0 if left_square == right_square else 0.0
-    return dot / (math.sqrt(left_square) * math.sqrt(right_square))
-
-
 def _worst_row(sums: _Sums) -> float:
     errors, norms = torch.cat(sums.row_errors), torch.cat(sums.row_norms)
     mean = float(norms.mean())
@@ -112,10 +91,10 @@ def _worst_row(sums: _Sums) -> float:
     return float((errors / torch.where(norms < SMALL_ROW * mean, mean, norms)).max())
 
 
-def _share_over(bound: float, candidate: Tensor, reference: Tensor, fake: Tensor) -> int:
+def _count_over(bound: float, candidate: Tensor, reference: Tensor, fake: Tensor) -> int:
     """Count elements whose error against the fake-quantised reference exceeds ``bound``."""
     over = 0
-    for block in _blocks(candidate, reference, fake):
+    for block in blocks(candidate, reference, fake):
         c, _, f, _, _ = _cleaned(*block)
         over += int(((c - f).abs() > bound).sum())
     return over
@@ -160,6 +139,26 @@ def _exact_nothing(seat: str, case: str, output: int) -> SeamMetrics:
     )
 
 
+def _fold(sums: _Sums, over: int, seat: str, case: str, output: int) -> SeamMetrics:
+    """Turn sums over one output into its metrics; ``over`` counts the elements beyond the scheme's ``max_abs``."""
+    return SeamMetrics(
+        seat=seat,
+        case=case,
+        output=output,
+        rows=sum(map(len, sums.row_errors)),
+        finite=sums.finite and sums.elements > 0,
+        candidate_error=relative(math.sqrt(sums.c_minus_r), math.sqrt(sums.rr)),
+        scheme_error=relative(math.sqrt(sums.f_minus_r), math.sqrt(sums.rr)),
+        slope=sums.cf / sums.ff if sums.ff > 0.0 else 1.0,
+        rel_l2=relative(math.sqrt(sums.c_minus_f), math.sqrt(sums.ff)),
+        row_rel_l2=_worst_row(sums),
+        max_abs=sums.max_abs,
+        outliers=over / sums.elements if sums.elements else TOTAL_ERROR,
+        cosine=cosine(sums.cr, sums.cc, sums.rr),
+        elements=sums.elements,
+    )
+
+
 def seam_metrics(
     candidate: Tensor,
     reference64: Tensor,
@@ -191,26 +190,8 @@ def seam_metrics(
     if c.numel() == 0:
         return _exact_nothing(seat, case, output)
     sums = _accumulate(c, r, f)
-    scale = math.sqrt(sums.ff or sums.cc)  # a zero reference has no scale of its own
-    rms = scale / math.sqrt(sums.elements) if sums.elements else 0.0
-    max_abs = relative(sums.largest, rms)
-    over = _share_over(limits.max_abs * rms, c, r, f) if max_abs > limits.max_abs else 0
-    return SeamMetrics(
-        seat=seat,
-        case=case,
-        output=output,
-        rows=c.shape[0],
-        finite=sums.finite and sums.elements > 0,
-        candidate_error=relative(math.sqrt(sums.c_minus_r), math.sqrt(sums.rr)),
-        scheme_error=relative(math.sqrt(sums.f_minus_r), math.sqrt(sums.rr)),
-        slope=sums.cf / sums.ff if sums.ff > 0.0 else 1.0,
-        rel_l2=relative(math.sqrt(sums.c_minus_f), math.sqrt(sums.ff)),
-        row_rel_l2=_worst_row(sums),
-        max_abs=max_abs,
-        outliers=over / sums.elements if sums.elements else TOTAL_ERROR,
-        cosine=cosine(sums.cr, sums.cc, sums.rr),
-        elements=sums.elements,
-    )
+    over = _count_over(limits.max_abs * sums.rms, c, r, f) if sums.max_abs > limits.max_abs else 0
+    return _fold(sums, over, seat, case, output)
 
 
 @dataclass(slots=True)
@@ -240,7 +221,7 @@ def _worst_divergence(expected: Tensor, candidate: Tensor) -> float:
 
 def _host_sums(candidate: Tensor, expected: Tensor, *, distribution: bool) -> _HostSums:
     sums = _HostSums()
-    for raw_c, raw_e in _blocks(candidate, expected):
+    for raw_c, raw_e in blocks(candidate, expected):
         sums.finite &= bool(torch.isfinite(raw_c).all() and torch.isfinite(raw_e).all())
         c, e = _finite_or_zero(raw_c), _finite_or_zero(raw_e)
         sums.ce += float((c * e).sum())

@@ -1,4 +1,4 @@
-"""Fold the gates of one record into one outcome, and the outcomes of a run into its exit code (DESIGN section 4)."""
+"""Fold the gates of one record into one outcome, and the outcomes of a run into its exit code."""
 
 from __future__ import annotations
 

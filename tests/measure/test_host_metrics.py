@@ -13,7 +13,7 @@ from torch import Tensor
 from pytest_frt.contracts.evidence import HostMetrics
 from pytest_frt.contracts.verdict import Pass, Refusal
 from pytest_frt.errors import EvidenceError, SpecError
-from pytest_frt.measure import metrics
+from pytest_frt.measure import blocks
 from pytest_frt.measure.metrics import host_metrics
 from pytest_frt.rules.bands import judge_samples
 
@@ -117,7 +117,7 @@ def test_blocks_do_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch, block
         return asdict(measured)
 
     whole = result()
-    monkeypatch.setattr(metrics, "BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", block)
     assert result() == pytest.approx(whole, rel=1e-12)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 import pytest_frt.schemes
 from pytest_frt.contracts.evidence import SeamMetrics
 from pytest_frt.contracts.scheme import Scheme, SeamLimits
-from pytest_frt.measure import metrics
+from pytest_frt.measure import blocks
 from pytest_frt.measure.metrics import seam_metrics
 from pytest_frt.rules import seam
 
@@ -232,7 +232,7 @@ def test_blocks_do_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch, block
     reference, fake, before = drawn(SCHEMES[-1])
     candidate = one_wrong_row(fake.float(), before.float())
     whole = measured(candidate, reference, fake, LOOSE)
-    monkeypatch.setattr(metrics, "BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", block)
     assert numbers(measured(candidate, reference, fake, LOOSE)) == pytest.approx(numbers(whole), rel=1e-12)
 
 

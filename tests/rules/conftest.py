@@ -69,5 +69,5 @@ def simulate(
 
 
 @pytest.fixture(name="simulate", scope="session")
-def simulate_fixture() -> Any:  # noqa: ANN401 (importlib mode: a test module cannot import this one)
+def simulate_fixture() -> Any:
     return simulate
