@@ -80,7 +80,7 @@ def null_rows(null: NullControl, phase: str) -> tuple[GateRow, ...]:
     unlike = {*null.repeat_differing, *null.rng_used}
     return (
         row("null_control.tensors_differing", "<=", 0, [differing], "max"),
-        row("null_control.repeat_identical", "<=", 0, [int(phase in unlike)], "max"),
+        row("null_control.repeat_identical", ">=", 1, [int(phase not in unlike)], "min"),
     )
 
 

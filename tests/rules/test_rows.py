@@ -82,9 +82,9 @@ def test_null_rows() -> None:
     null = NullControl(9, ("w",), ("b",), ("prefill",), ())
     assert by_name(rows.null_rows(null, "decode")) == {
         "null_control.tensors_differing": "2",
-        "null_control.repeat_identical": "0",
+        "null_control.repeat_identical": "1",
     }
-    assert by_name(rows.null_rows(null, "prefill"))["null_control.repeat_identical"] == "1"
+    assert by_name(rows.null_rows(null, "prefill"))["null_control.repeat_identical"] == "0"
 
 
 def test_seam_rows_take_the_worst_of_each_seat() -> None:
