@@ -14,10 +14,7 @@ from pytest_frt.seat import tree
 from pytest_frt.seat.activations import Unidentified, identify
 from pytest_frt.seat.seam_probe import Differs, Reference, compare
 from pytest_frt.spec import dims
-from pytest_frt.spec.seams import ACTIVATION_AXIS
-
-ACTIVATION_LIMIT = "activation.error"
-SEAM_LIMIT = "seam.error_in_eps"
+from pytest_frt.spec.seams import ACTIVATION_AXIS, ACTIVATION_LIMIT, SEAM_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +70,8 @@ class Candidate:
         return (module if isinstance(module, nn.Module) else None), name
 
     def limit(self, metric: str) -> float:
-        """Return a discovery limit of the structure; without one nothing passes."""
-        return next((limit.value for limit in self.structure.discovery if limit.metric == metric), 0.0)
+        """Return a discovery limit of the structure."""
+        return next(limit.value for limit in self.structure.discovery if limit.metric == metric)
 
 
 def _matmul_slots(structure: Structure) -> set[str]:

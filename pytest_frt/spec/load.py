@@ -76,6 +76,8 @@ def load_structure(folder: str | Path) -> Structure:
     rules = tuple(rule for raw in content["seams"] for rule in seams.expand(raw))
     for rule in rules:
         seams.check(rule, slots, variants, points, str(path))
+    discovery = _limits(content["discovery"])
+    seams.check_limits(rules, discovery, str(path))
     _beside(folder, "cases.py")
     structure = Structure(
         name=content["name"],
@@ -91,7 +93,7 @@ def load_structure(folder: str | Path) -> Structure:
         digest=bytes_digest(data),
         reference_digest=_beside(folder, "reference.py"),
         folder=str(folder),
-        discovery=_limits(content["discovery"]),
+        discovery=discovery,
     )
     _check_symbols(structure, path)
     return structure

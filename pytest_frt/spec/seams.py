@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_frt.contracts.structure import SeamRule, SlotSpec
+from pytest_frt.contracts.structure import Limit, SeamRule, SlotSpec
 from pytest_frt.errors import SpecError
 
 ACTIVATION_AXIS = "activation"
 """The one axis a rule may leave open: its value is found by a differential test of the host's module."""
+
+ACTIVATION_LIMIT = "activation.error"
+"""Largest difference, relative to ``1 + |y|`` in float64, between a host's activation and the one it is taken for."""
+SEAM_LIMIT = "seam.error_in_eps"
+"""Largest relative L2 between a seam and its reference on a probe, in units of the boundary dtype's eps."""
 
 
 def _filled(value: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 (any yaml value)
@@ -84,3 +89,15 @@ def check(
     for axis, value in (rule.variant or {}).items():
         if value not in variants[axis]:
             raise SpecError(f"{at}.variant.{axis}: {value!r} is none of {list(variants[axis])}")
+
+
+def check_limits(rules: tuple[SeamRule, ...], discovery: tuple[Limit, ...], where: str) -> None:
+    """Check that discovery has the limits its rules are judged by, and no others.
+
+    Raises:
+        SpecError: a limit is missing, unknown, or not a ceiling.
+    """
+    needed = {SEAM_LIMIT} | {ACTIVATION_LIMIT for rule in rules if rule.activation}
+    given = {limit.metric for limit in discovery if limit.op == "<="}
+    if given != needed or len(discovery) != len(needed):
+        raise SpecError(f"{where}: discovery: needs one ceiling (<=) for each of {sorted(needed)}, has {sorted(given)}")

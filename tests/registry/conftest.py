@@ -20,7 +20,7 @@ slots: {{w: {{shape: [K, N], role: matmul, out_axis: 1}}}}
 variants: {{}}
 points: [x]
 seams: [{{name: one, kind: module, places: [""], slots: {{w: weight}}, variant: {{}}, points: {{x: ""}}}}]
-discovery: []
+discovery: [{{metric: seam.error_in_eps, op: "<=", value: 32, because: toy}}]
 """
 HOST = """
 name: {name}

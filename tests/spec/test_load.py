@@ -35,7 +35,9 @@ seams:
     activation: "{q}"
     variant: {bias: none}
     points: {x: "{p}"}
-discovery: []
+discovery:
+  - {metric: seam.error_in_eps, op: "<=", value: 32, because: toy}
+  - {metric: activation.error, op: "<=", value: 1.0e-9, because: toy}
 """
 HOST = """
 name: toy
@@ -102,6 +104,8 @@ FAULTS = {
     "point_unread": (("seams.0.points", {}), ["['x'] missing"]),
     "pair_without_join": (("seams.0.kind", "pair"), ["seams.0"]),
     "limit_without_reason": (("discovery", [{"metric": "a", "op": "<=", "value": 1}]), ["discovery.0", "because"]),
+    "limit_missing": (("discovery", []), ["needs one ceiling", "seam.error_in_eps"]),
+    "limit_as_floor": (("discovery.0.op", ">="), ["needs one ceiling"]),
 }
 
 
