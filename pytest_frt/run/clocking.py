@@ -15,9 +15,6 @@ from pytest_frt.gates import net_win
 from pytest_frt.lab.attempts import Attempts
 from pytest_frt.lab.timing import TimingLab, TimingPlan
 from pytest_frt.lab.timing_group import Ask, TimingGroup
-from pytest_frt.measure.timing import summarise
-from pytest_frt.rules import net_win as rule
-from pytest_frt.rules.rows import rounded
 from pytest_frt.spec.digest import file_digest
 
 if TYPE_CHECKING:
@@ -124,7 +121,7 @@ class Clock:
         attempt = 1 if self._quick else self._attempts.next(entrant.name, digest)
 
         def decide(evidence: TimingEvidence) -> Verdict | None:
-            return None if self._quick else rule.decide_after(rounded(summarise(evidence).worker), attempt=attempt)
+            return None if self._quick else net_win.decide(evidence, output=course.output)
 
         rng = self._rng(f"{entrant.name}|{attempt}")
         got = group.collect(Ask(entrant.arm, decide, rng, self._progress, attempt=attempt, quick=self._quick))

@@ -52,6 +52,11 @@ class UnionPlan:
     name: str
     records: tuple[RecordPlan, ...]
 
+    @property
+    def id(self) -> str:
+        """The union's name."""
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:

@@ -1,1 +1,1 @@
-"""The packaged test suite that certifies cells."""
+"""The packaged suite: one item per gate of each record, one per union."""
