@@ -37,6 +37,8 @@ class TimingPlan:
     Attributes:
         processes: Fresh processes.
         looks: Blocks of two pairs per process at each look.
+        scouts: Processes that are loaded before the others: the fewest in an even number whose units can make an arm
+            hopeless, two loading at a time.
         null_pairs: Base-against-base pairs per process.
         witnesses: Processes that time the base without impl code.
         witness_blocks: Blocks each witness gives per look.
@@ -49,6 +51,7 @@ class TimingPlan:
 
     processes: int = 8
     looks: tuple[int, ...] = (3, 6, 10)
+    scouts: int = 4
     null_pairs: int = 4
     witnesses: int = 3
     witness_blocks: int = 2

@@ -50,20 +50,31 @@ class Ask:
 
 @dataclass(slots=True)
 class _Loaded:
-    """Processes that hold the same arms; ``batch`` is how many may be loaded at once, ``now`` the arm being timed."""
+    """Processes that hold the same arms; ``batch`` may be loaded at once, ``now`` is the arm being timed."""
 
     arms: tuple[str, ...] = ()
     processes: list[TimingProcess] = field(default_factory=list)
+    resident: bool = False
     batch: int = 0
     now: str = ""
+
+
+def losing(runs: Sequence[ArmRun]) -> bool:
+    """Report whether the arm was slower than the base in more than half of its pairs."""
+    pairs = [pair for run in runs for block in run.blocks for pair in block]
+    return 2 * sum(pair.candidate.worker_s > pair.base.worker_s for pair in pairs) > len(pairs)
 
 
 class TimingGroup:
     """Times the arms of one job in fresh processes.
 
     All processes stay loaded when memory permits: a look then takes its units from each, and the
-    gate may stop the collection. Otherwise they are loaded in batches, and every process gives all
-    its units, for all arms, before it ends.
+    gate may stop the collection. Scouts are loaded first: an arm that loses in them gives all their
+    units, and when the gate finds the rest hopeless, no further process is loaded for it. Stopping
+    early can only lower the share of arms that pass.
+
+    Otherwise a few processes are loaded at a time, and each gives all its units, for all arms,
+    before it ends; the gate is asked after each.
 
     A process that is lost while an arm is timed is that arm's crash. One lost while it loads is
     blamed on an arm only when it held no other: the arms are then loaded one by one.
@@ -116,80 +127,107 @@ class TimingGroup:
     def _collect(self, ask: Ask) -> TimingEvidence:
         if ask.arm not in self._banked:
             self._lab.witnesses.prepare(self._job, ask.rng)
-            self._load(ask)
+            self._open(ask)
             draw = self._lab.draw(self._job, ask.rng, self._repeats)
-            if self._loaded.batch >= self._lab.plan.processes:
+            if self._loaded.resident:
                 return self._by_looks(ask, draw)
             self._by_batches(ask, draw)
         runs, witness = self._banked.pop(ask.arm)
         return self._evidence(ask, runs, witness)
 
-    def _load(self, ask: Ask) -> None:
+    def _open(self, ask: Ask) -> None:
+        """Load the first processes, and decide by their size how many may be loaded."""
         arms = (ask.arm,) if self._alone else tuple(name for name in self._job.arms if name not in {BASE, *self._dead})
         if self._loaded.arms == arms and self._loaded.processes:
             return
         self.close()
         self._loaded.arms = arms
         plan, available = self._lab.plan, available_bytes()
-        first = self._fresh(min(plan.loads, plan.processes), ask.rng)
-        fitting = first[0].resident().fitting(plan.memory_share * available)
-        stays = fitting >= plan.processes if self._lab.resident is None else self._lab.resident
-        batch = self._loaded.batch = plan.processes if stays else max(1, min(fitting, plan.processes - 1))
-        self._fleet.close(first[batch:])
-        self._loaded.processes = first[:batch]
-        self._repeats = self._repeats or self._lab.repeats(first[0], [Turn(arm, 1) for arm in arms])
-        self._loaded.processes += self._fresh(batch - len(first[:batch]), ask.rng)
+        self._grow(min(plan.loads, plan.processes), ask)
+        first = self._loaded.processes[0]
+        fitting = first.resident().fitting(plan.memory_share * available)
+        self._loaded.resident = fitting >= plan.processes if self._lab.resident is None else self._lab.resident
+        self._loaded.batch = plan.processes if self._loaded.resident else max(1, min(fitting, plan.loads))
+        self._fleet.close(self._loaded.processes[self._loaded.batch :])
+        del self._loaded.processes[self._loaded.batch :]
+        self._repeats = self._repeats or self._lab.repeats(first, [Turn(arm, 1) for arm in arms])
 
-    def _fresh(self, count: int, rng: random.Random) -> list[TimingProcess]:
-        self._loaded.now = ""
+    def _grow(self, count: int, ask: Ask) -> None:
+        """Have ``count`` processes loaded."""
         arms = {BASE: (), **{name: self._job.arms[name] for name in self._loaded.arms}}
         scales = {name: file for name, file in self._job.scales.items() if name in arms}
-        return self._fleet.load(replace(self._job, arms=arms, scales=scales), count, rng)
+        missing = count - len(self._loaded.processes)
+        job = replace(self._job, arms=arms, scales=scales)
+        self._loaded.processes += self._fleet.load(job, missing, ask.rng)
+        ask.progress.step("load", len(self._loaded.processes), self._lab.plan.processes, ", ".join(self._loaded.arms))
 
     def _by_looks(self, ask: Ask, draw: Draw) -> TimingEvidence:
-        plan, expected = self._lab.plan, self._lab.witnesses.expected
-        runs = [ArmRun(process, index, expected) for index, process in enumerate(self._loaded.processes)]
-        for look, units in enumerate(plan.looks):
-            for run in runs:
-                self._region(ask.arm, run, units, draw)
-                self._witness(run.index, 1, draw)
-                ask.progress.step("net_win", look * len(runs) + run.index + 1, len(plan.looks) * len(runs), ask.arm)
-            evidence = self._evidence(ask, runs, self._lab.witnesses.medians())
-            if ask.decide(evidence) is not None:
+        plan, runs = self._lab.plan, list[ArmRun]()
+        stages = [(plan.processes, units) for units in plan.looks]
+        if plan.scouts < plan.processes:
+            stages.insert(0, (plan.scouts, plan.looks[0]))
+        for processes, units in stages:
+            self._look(ask, runs, processes, units, draw)
+            if processes < plan.processes and losing(runs):
+                self._look(ask, runs, processes, plan.looks[-1], draw)
+            if self._decided(ask, runs, draw):
                 break
         self._no_strays(ask.arm)
-        return evidence
+        return self._evidence(ask, runs, self._lab.witnesses.medians())
+
+    def _look(self, ask: Ask, runs: list[ArmRun], processes: int, units: int, draw: Draw) -> None:
+        """Bring the first ``processes`` up to ``units``, loading those that are missing."""
+        self._grow(max(processes, len(self._loaded.processes)), ask)
+        fresh = self._loaded.processes[len(runs) : processes]
+        runs += [ArmRun(process, len(runs) + new, self._lab.witnesses.expected) for new, process in enumerate(fresh)]
+        for run in runs:
+            self._region(ask, ask.arm, run, units, draw)
+            self._witness(run.index, len(runs), 1, draw)
 
     def _by_batches(self, ask: Ask, draw: Draw) -> None:
-        plan, expected = self._lab.plan, self._lab.witnesses.expected
-        runs: dict[str, list[ArmRun]] = {arm: [] for arm in self._loaded.arms}
+        plan, wanted = self._lab.plan, list(self._loaded.arms)
+        runs: dict[str, list[ArmRun]] = {arm: [] for arm in wanted}
         for index in range(plan.processes):
             if not self._loaded.processes:
-                self._loaded.processes = self._fresh(min(self._loaded.batch, plan.processes - index), ask.rng)
+                self._grow(min(self._loaded.batch, plan.processes - index), ask)
             process = self._loaded.processes.pop(0)
-            for arm in ask.rng.sample(self._loaded.arms, len(self._loaded.arms)):
-                runs[arm].append(ArmRun(process, index, expected))
-                self._region(arm, runs[arm][-1], plan.looks[-1], draw)
+            for arm in ask.rng.sample(wanted, len(wanted)):
+                runs[arm].append(ArmRun(process, index, self._lab.witnesses.expected))
+                self._region(ask, arm, runs[arm][-1], plan.looks[-1], draw)
                 self._no_strays(arm)
             self._fleet.close([process])
-            self._witness(index, len(plan.looks), draw)
-            ask.progress.step("net_win", index + 1, plan.processes, ", ".join(self._loaded.arms))
+            self._witness(index, plan.processes, len(plan.looks), draw)
+            if ask.arm in wanted and self._decided(ask, runs[ask.arm], draw):
+                wanted.remove(ask.arm)
+            if not wanted:
+                break
         witness = self._lab.witnesses.medians()
         self._banked = {arm: (collected, witness) for arm, collected in runs.items()}
 
-    def _region(self, arm: str, run: ArmRun, units: int, draw: Draw) -> None:
+    def _decided(self, ask: Ask, runs: Sequence[ArmRun], draw: Draw) -> bool:
+        """Ask the gate, with every witness timed at least once."""
+        for idle in self._lab.witnesses.idle():
+            self._time_witness(idle, 1, draw)
+        return ask.decide(self._evidence(ask, runs, self._lab.witnesses.medians())) is not None
+
+    def _region(self, ask: Ask, arm: str, run: ArmRun, units: int, draw: Draw) -> None:
+        plan = self._lab.plan
         with self._lab.lock.exclusive():
             self._loaded.now = arm
-            run.collect(arm, units, self._lab.plan.null_pairs, draw)
+            run.collect(arm, units, plan.null_pairs, draw)
             self._loaded.now = ""
+        ask.progress.step("time", run.index * plan.looks[-1] + units, plan.processes * plan.looks[-1], arm)
 
-    def _witness(self, position: int, looks: int, draw: Draw) -> None:
-        """Time the witnesses that are due after the process at ``position``: spread evenly over a look."""
-        plan, count = self._lab.plan, self._lab.witnesses.count
-        due = [one for one in range(count) if (2 * one + 1) * plan.processes // (2 * count) == position]
-        for one in due:
-            with self._lab.lock.exclusive():
-                self._lab.witnesses.time(one, looks * plan.witness_blocks, draw)
+    def _witness(self, position: int, of: int, looks: int, draw: Draw) -> None:
+        """Time the witnesses that are due after process ``position`` of ``of``: they are spread evenly over a look."""
+        count = self._lab.witnesses.count
+        for one in range(count):
+            if (2 * one + 1) * of // (2 * count) == position:
+                self._time_witness(one, looks, draw)
+
+    def _time_witness(self, index: int, looks: int, draw: Draw) -> None:
+        with self._lab.lock.exclusive():
+            self._lab.witnesses.time(index, looks * self._lab.plan.witness_blocks, draw)
 
     def _no_strays(self, arm: str) -> None:
         if strays := self._fleet.strays():

@@ -84,6 +84,10 @@ class Witnesses:
             for pair in (pair for _ in range(blocks) for pair in run.block(SECOND_BASE, draw)):
                 self._seconds[index] += [pair.base.worker_s, pair.candidate.worker_s]
 
+    def idle(self) -> list[int]:
+        """Return the witnesses that have not been timed since :meth:`prepare`."""
+        return [index for index, seconds in enumerate(self._seconds) if not seconds]
+
     def medians(self) -> tuple[float, ...]:
         """Return each witness's median seconds since :meth:`prepare`."""
         return tuple(median(seconds) for seconds in self._seconds if seconds)

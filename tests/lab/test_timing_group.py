@@ -26,10 +26,10 @@ Make = Callable[..., TimingGroup]
 
 
 class Process:
-    """Takes a second for the base and half of one for any other arm."""
+    """Takes a second for the base and ``candidate_s`` for any other arm."""
 
-    def __init__(self, arms: Sequence[str], log: list[str], fatal: str, private: int) -> None:
-        self.arms, self.log, self.fatal, self.private = tuple(arms), log, fatal, private
+    def __init__(self, log: list[str], fatal: str = "", private: int = 1, candidate_s: float = 0.5) -> None:
+        self.log, self.fatal, self.private, self.candidate_s = log, fatal, private, candidate_s
 
     def resident(self) -> Resident:
         return Resident(self.private, 0)
@@ -38,14 +38,14 @@ class Process:
         if turn.arm == self.fatal:
             raise ProcessLost("TIMEOUT", f"{turn.arm} hung")
         self.log.append(f"{turn.arm}{turn.instance}{turn.cycle}")
-        return TimedSample(turn.arm, state, 1.0 if turn.arm == "base" else 0.5, 1.0, 1.0)
+        return TimedSample(turn.arm, state, 1.0 if turn.arm == "base" else self.candidate_s, 1.0, 1.0)
 
 
 class Fleet:
     """Loads pretended processes; arms in ``broken`` cannot be loaded."""
 
-    def __init__(self, *, broken: str = "", fatal: str = "", private: int = 1) -> None:
-        self.broken, self.fatal, self.private = broken, fatal, private
+    def __init__(self, *, broken: str = "", fatal: str = "", private: int = 1, candidate_s: float = 0.5) -> None:
+        self.broken, self.fatal, self.private, self.candidate_s = broken, fatal, private, candidate_s
         self.log: list[str] = []
         self.loads: list[tuple[tuple[str, ...], int]] = []
 
@@ -55,7 +55,7 @@ class Fleet:
             self.loads.append((arms, count))
         if self.broken in arms:
             raise ProcessLost("CRASH", f"{self.broken} cannot be imported")
-        return [Process(arms, self.log, self.fatal, self.private) for _ in range(count)]
+        return [Process(self.log, self.fatal, self.private, self.candidate_s) for _ in range(count)]
 
     def strays(self) -> list[int]:
         return []
@@ -73,11 +73,14 @@ class Witness:
     def __init__(self) -> None:
         self.blocks = [0, 0, 0]
 
-    def prepare(self, job: TimingJob, rng: random.Random) -> None:
-        """Nothing loads."""
+    def prepare(self, job: TimingJob, rng: random.Random) -> None:  # noqa: ARG002
+        self.blocks = [0, 0, 0]
 
     def time(self, index: int, blocks: int, draw: Draw) -> None:  # noqa: ARG002
         self.blocks[index] += blocks
+
+    def idle(self) -> list[int]:
+        return [index for index, blocks in enumerate(self.blocks) if not blocks]
 
     def medians(self) -> tuple[float, ...]:
         return (1.0, 1.0, 1.0)
@@ -113,7 +116,7 @@ def make(tmp_path: Path) -> Make:
             tmp_path,
             environ={},
             lock=DeviceLock("cpu", tmp_path),
-            plan=plan or TimingPlan(processes=4, looks=(1, 3)),
+            plan=plan or TimingPlan(processes=4, looks=(1, 3), scouts=4),
             resident=resident,
         )
         lab.fleet = lambda _: fleet
@@ -175,18 +178,48 @@ def test_every_input_is_used_before_any_is_used_again(make: Make) -> None:
 def test_every_witness_is_timed_alike(make: Make, processes: int, looks: tuple[int, ...]) -> None:
     group = make(Fleet(), plan=TimingPlan(processes=processes, looks=looks))
     group.collect(ask())
-    assert group._lab.witnesses.blocks == [2 * len(looks)] * 3
+    assert set(group._lab.witnesses.blocks) == {2 * (len(looks) + (processes > 4))}
 
 
 def test_batches_give_all_units_of_all_arms(make: Make) -> None:
     fleet, looks = Fleet(private=1 << 60), Looks()
     group = make(fleet)
     first, second = group.collect(ask("a", looks)), group.collect(ask("b", looks))
-    assert looks.seen == []
+    assert looks.seen == [[3], [3, 3], [3, 3, 3], [3, 3, 3, 3]]
     for evidence in (first, second):
         assert [len(process.blocks) for process in evidence.processes] == [3] * 4
         assert [process.process for process in evidence.processes] == [0, 1, 2, 3]
     assert fleet.loads == [(ARMS, 2), (ARMS, 1), (ARMS, 1), (ARMS, 1)]
+
+
+def test_batch_stops_for_the_arm_that_is_decided(make: Make) -> None:
+    group = make(Fleet(), resident=False)
+    assert len(group.collect(ask("a", Looks(stop_at=2))).processes) == 2
+    assert len(group.collect(ask("b")).processes) == 4
+
+
+EIGHT = TimingPlan(processes=8, looks=(3, 6, 10), scouts=4)
+
+
+def test_loser_is_stopped_after_the_scouts_have_given_all_units(make: Make) -> None:
+    fleet, looks = Fleet(candidate_s=1.1), Looks(stop_at=1)
+    evidence = make(fleet, plan=EIGHT).collect(ask(looks=looks))
+    assert [len(process.blocks) for process in evidence.processes] == [10] * 4
+    assert sum(count for _, count in fleet.loads) == 4
+    assert len(evidence.witness_base_s) == 3
+
+
+def test_winner_gives_no_more_units_in_scouts_than_elsewhere(make: Make) -> None:
+    looks = Looks(stop_at=2)
+    evidence = make(Fleet(), plan=EIGHT).collect(ask(looks=looks))
+    assert looks.seen == [[3] * 4, [3] * 8]
+    assert [process.process for process in evidence.processes] == list(range(8))
+
+
+def test_undecided_loser_goes_on_with_every_process(make: Make) -> None:
+    looks = Looks(stop_at=2)
+    make(Fleet(candidate_s=1.1), plan=EIGHT).collect(ask(looks=looks))
+    assert looks.seen == [[10] * 4, [10] * 4 + [3] * 4]
 
 
 def test_asking_again_in_batches_takes_fresh_pairs(make: Make) -> None:
@@ -244,4 +277,4 @@ def test_short_work_is_repeated_until_a_region_is_long_enough(make: Make) -> Non
         def sample(self, turn: Turn, state: int, repeats: int) -> TimedSample:
             return replace(super().sample(turn, state, repeats), worker_s=repeats * 1e-4)
 
-    assert group._lab.repeats(Short((), [], "", 1), ()) in range(20, 25)
+    assert group._lab.repeats(Short([]), ()) in range(20, 25)
