@@ -45,6 +45,7 @@ VIOLATIONS = {
     "core_names_structure": ("pytest_frt/gates/parity.py", "if name == 'ffn': pass"),
     "core_names_host": ("pytest_frt/options.py", "HELP = 'e.g. llama'"),
     "core_names_impl": ("pytest_frt/seat/bind.py", "table = {'fast': 1}"),
+    "judge_prints": ("pytest_frt/run/bench.py", "from pytest_frt.report import table"),
     "unlisted_part": ("pytest_frt/helpers.py", ""),
 }
 ENTRIES = {"catalog/ffn/structure.yaml": "", "hosts/llama/host.yaml": "", "impls/ffn/fast.py": ""}

@@ -39,18 +39,21 @@ TABLE: Final[Mapping[str, frozenset[str]]] = {
     "lab": frozenset({"seat", "registry", "measure", "schemes", "devices"}),
     "expand": frozenset({"registry", "devices"}),
     "run": frozenset({"expand", "lab", "gates", "certs"}),
-    "report": frozenset({"contracts", "rules"}),
+    "report": frozenset({"run"}),
     "__init__": frozenset({"runtime", "sdk"}),
     "hookspecs": EVERYTHING,
     "options": EVERYTHING,
     "fixtures": EVERYTHING,
     "plugin": EVERYTHING,
+    "session": EVERYTHING,
     "suite": EVERYTHING,
     "cli": EVERYTHING,
 }
 OPEN_TO_CORE: Final = frozenset({"contracts"})
 BELOW_CONTRACTS: Final = MAPPED_ROOTS | {"errors", "cell"}
-MAY_IMPORT_PYTEST: Final = frozenset({"hookspecs", "options", "fixtures", "plugin", "suite", "cli", "report"})
+MAY_IMPORT_PYTEST: Final = frozenset(
+    {"hookspecs", "options", "fixtures", "plugin", "session", "suite", "cli", "report"}
+)
 WITHOUT_TORCH: Final = frozenset({"cell", "certs", "errors", "rules"})  # the auditor runs these with no torch at hand
 LIGHT_TO_IMPORT: Final = WITHOUT_TORCH | {
     "__init__", "cli", "contracts", "hookspecs", "options", "plugin", "registry", "report", "sdk", "spec"
