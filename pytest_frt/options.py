@@ -13,6 +13,7 @@ from pytest_frt.errors import UsageFault
 from pytest_frt.run.config import RunConfig, Selection
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Mapping
 
     import pytest
@@ -148,9 +149,9 @@ class Settings:
         return _split(self.get(key))
 
 
-def is_active(config: pytest.Config) -> bool:
+def is_active(config: pytest.Config, namespace: argparse.Namespace) -> bool:
     """Report whether this run is ours: an ``--frt-*`` selection was given somewhere."""
-    if any(config.getoption(option.dest, default=None) for option in ACTIVATING):
+    if any(getattr(namespace, option.dest, None) for option in ACTIVATING):
         return True
     table = _table(config.rootpath)
     keys = {option.key for option in ACTIVATING}

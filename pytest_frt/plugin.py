@@ -24,9 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Keep conftest files above the packaged suite out of the run, whatever folder it was installed from."""
+    """Load the suite's own conftest files alone: those above it and those of the working directory are not part of it."""
     known = early_config.known_args_namespace
-    if known.confcutdir is None and not known.file_or_dir:
+    if not known.file_or_dir and is_active(early_config, known):
+        known.file_or_dir = [str(SUITE)]
         known.confcutdir = str(SUITE)
 
 
@@ -35,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the session when this run is ours, and point pytest at the packaged suite when no path was given."""
     config.addinivalue_line("markers", "frt_gate(name): judges one gate of a record")
     try:
-        if not is_active(config):
+        if not is_active(config, config.option):
             return
         from pytest_frt.session import Session
 
