@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,6 +47,14 @@ def test_a_refused_member_refuses_the_plan(world: World) -> None:
     deny = (("deny = []", f'deny = [{{ tree = "{world.record.kernel.tree_digest}", reason = "leaks" }}]'),)
     cell, plan = world.verify(world.line(member), world.line(world.plan(member)), changes=deny)
     assert (cell.code, plan.code) == ("DENIED", "PLAN_MEMBER")
+
+
+def test_a_denied_member_denies_the_plan_by_name(world: World) -> None:
+    member = world.payload()
+    name = hashlib.sha256(member).hexdigest()
+    deny = (("deny = []", f'deny = [{{ payload = "{name}", reason = "leaks" }}]'),)
+    (plan,) = world.verify(world.line(world.plan(member)), changes=deny)
+    assert (plan.code, "leaks" in plan.message) == ("DENIED", True)
 
 
 def test_two_members_at_one_place(world: World) -> None:
