@@ -74,7 +74,9 @@ class SeatModule(nn.Module):
         return operator.getitem, ((self._frt_host,), 0)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (torch's overloads)
-        """Return the host module's state, in its own format version."""
+        """Return the host module's state, in its own format version; refuse once its tensors were freed."""
+        if self._frt_guard.final:
+            self._frt_refuse("its originals were freed", "detach, if they were spilled, or load the model again")
         return self._frt_host.state_dict(*args, **kwargs)
 
     def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002 (torch's signature)

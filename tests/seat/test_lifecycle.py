@@ -11,7 +11,7 @@ import pytest
 from torch import Tensor, nn
 
 from pytest_frt.contracts.evidence import Check
-from pytest_frt.seat import guard, lifecycle, module, swap
+from pytest_frt.seat import attachment, guard, lifecycle, module, swap
 from pytest_frt.seat.ledger import Admission
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _serves_everything(self: guard.Guard, x: Tensor) -> Admission:  # noqa: ARG0
     return Admission.SERVED
 
 
-def _leaves_attribute(self: swap.Seated) -> None:
+def _leaves_attribute(self: attachment.Seated) -> None:
     for place in self.places:
         place.put(place.host)
         setattr(place.parent, f"left_{len(vars(place.parent))}", True)
@@ -74,7 +74,7 @@ def _other_thread_gets_host(self: guard.Guard, x: Tensor) -> Admission:  # noqa:
     return Admission.SERVED if current_thread() is main_thread() else Admission.ROWS
 
 
-def _leaves_last_only(self: swap.Seated) -> None:
+def _leaves_last_only(self: attachment.Seated) -> None:
     mine = {place.seat for place in self.places}
     parents = {place.parent for place in self.places}
     if not any(isinstance(one, module.SeatModule) and one not in mine for at in parents for one in at.children()):
@@ -82,16 +82,16 @@ def _leaves_last_only(self: swap.Seated) -> None:
 
 
 MUTANTS: dict[str, tuple[Patch, str]] = {
-    "detach_leaves_an_attribute": ((swap.Seated, "leave", _leaves_attribute), "detach_is_exact"),
+    "detach_leaves_an_attribute": ((attachment.Seated, "leave", _leaves_attribute), "detach_is_exact"),
     "state_is_hidden": ((module.SeatModule, "state_dict", _keeps_weights), "state_is_unchanged"),
     "band_is_ignored": ((guard.Guard, "examine", _serves_everything), "out_of_band_runs_host"),
     "autocast_is_ignored": ((guard.Guard, "examine", _serves_everything), "autocast_runs_host"),
     "training_is_ignored": ((guard.Guard, "examine", _serves_everything), "training_runs_host"),
     "threads_differ": ((guard.Guard, "examine", _other_thread_gets_host), "second_thread_agrees"),
-    "order_matters": ((swap.Seated, "leave", _leaves_last_only), "detach_in_any_order"),
+    "order_matters": ((attachment.Seated, "leave", _leaves_last_only), "detach_in_any_order"),
     "copy_keeps_the_seat": ((module.SeatModule, "__deepcopy__", _copies_itself), "copies_are_host"),
-    "no_lock_above": ((swap.Seated, "lock", lambda _self: None), "moving_is_refused"),
-    "no_lock_on_loading": ((swap.Seated, "lock", lambda _self: None), "loading_is_refused"),
+    "no_lock_above": ((attachment.Seated, "lock", lambda _self: None), "moving_is_refused"),
+    "no_lock_on_loading": ((attachment.Seated, "lock", lambda _self: None), "loading_is_refused"),
     "hooks_of_host_again": ((module.SeatModule, "_frt_run_host", _calls_host), "hooks_fire_once"),
     "overlap_is_allowed": (
         (swap, "_host_at", lambda model, path, _seat: model.get_submodule(path)),

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pytest_frt.contracts.seat import ModuleSeat, RoutedSeat, SlotRef
 from pytest_frt.errors import SwapRefused
-from pytest_frt.seat import swap
+from pytest_frt.seat import attachment, swap
 from pytest_frt.seat.bind import BoundSeat
 from pytest_frt.seat.module import SeatModule
 
@@ -89,15 +89,15 @@ def test_module_compiled_in_place_is_refused(toy: Toy) -> None:
 
 
 def test_write_that_fails_half_way_is_undone(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    put, calls = swap.Place.put, []
+    put, calls = attachment.Place.put, []
 
-    def third_fails(self: swap.Place, module: nn.Module) -> None:
+    def third_fails(self: attachment.Place, module: nn.Module) -> None:
         calls.append(self.path)
         if len(calls) == 3:
             raise MemoryError
         put(self, module)
 
-    monkeypatch.setattr(swap.Place, "put", third_fails)
+    monkeypatch.setattr(attachment.Place, "put", third_fails)
     with pytest.raises(MemoryError):
         toy.attach(*ALL)
     assert toy.is_twin()

@@ -1,0 +1,123 @@
+"""What the live process is: read from the model and the installed distributions, running no code of either."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import metadata
+from typing import TypeVar
+
+from torch import nn
+
+from pytest_frt.contracts.device import DeviceFacts
+from pytest_frt.contracts.seat import SeatFacts
+from pytest_frt.devices.probe import present_facts
+from pytest_frt.errors import SpecError, SwapRefused, UsageFault
+from pytest_frt.runtime.match import LiveFacts, LiveSeat
+from pytest_frt.seat.hostfacts import library_of, source_digest
+from pytest_frt.seat.weights import host_tensor, weights_digest
+
+V = TypeVar("V")
+
+
+class Asked(Mapping[str, V]):
+    """A mapping that computes each value once, when it is asked for. Iterates over what was asked so far.
+
+    Args:
+        compute: Returns the value of a key, or None when there is none.
+    """
+
+    def __init__(self, compute: Callable[[str], V | None]) -> None:
+        self._compute = compute
+        self._known: dict[str, V | None] = {}
+
+    def __getitem__(self, key: str) -> V:
+        if key not in self._known:
+            self._known[key] = self._compute(key)
+        value = self._known[key]
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, value in self._known.items() if value is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def live_facts(model: nn.Module, seats: Iterable[SeatFacts], kind: str) -> LiveFacts:
+    """Return the facts of this process; everything expensive is computed when :func:`match` asks.
+
+    Args:
+        model: The unattached model.
+        seats: Certified seats that may be asked about.
+        kind: Device kind that certificates are for.
+    """
+    by_id = {facts.id: facts for facts in seats}
+    classes = {class_label(module): module for module in model.modules()}
+    return LiveFacts(
+        device=_device(kind),
+        software=Asked(_version),
+        distributions=Asked(_record_digest),
+        host_class=class_label(model),
+        library=library_of(model),
+        sources=Asked(lambda label: _source(classes.get(label))),
+        seats=Asked(lambda seat: _seat(model, by_id[seat]) if seat in by_id else None),
+        weights=Asked(lambda seat: weights_digest(model, by_id[seat]) if seat in by_id else None),
+    )
+
+
+def class_label(module: nn.Module) -> str:
+    """Return ``module.QualName`` of a module's class, as records name it."""
+    return f"{type(module).__module__}.{type(module).__qualname__}"
+
+
+def _device(kind: str) -> DeviceFacts:
+    try:
+        return present_facts(kind)
+    except UsageFault:  # the certified kind of device is absent
+        return present_facts("cpu")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _record_digest(distribution: str) -> str | None:
+    name, _, version = distribution.rpartition("-")
+    try:
+        found = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return None
+    text = found.read_text("RECORD")
+    return None if text is None or found.version != version else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _source(module: nn.Module | None) -> str | None:
+    try:
+        return None if module is None else source_digest(module)
+    except SwapRefused:  # a class without a source file
+        return None
+
+
+def _seat(model: nn.Module, facts: SeatFacts) -> LiveSeat:
+    missing: list[str] = []
+    labels: list[str] = []
+    for path in facts.seat.places:
+        try:
+            labels.append(class_label(model.get_submodule(path)))
+        except AttributeError:
+            missing.append(f"module {path}")
+    kinds: set[str] = set()
+    for slot in facts.slots.values():
+        try:
+            kinds.add(host_tensor(model, slot.tensor).device.type)
+        except SpecError:
+            missing.append(f"tensor {slot.tensor}")
+    if missing:
+        return LiveSeat(tuple(labels), "", tuple(missing))
+    return LiveSeat(tuple(labels), " and ".join(sorted(kinds)))

@@ -1,0 +1,159 @@
+"""One accepted certificate to bound seats: match, verify while copying, bind with the certified scales, smoke."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+
+from pytest_frt.certs.statement import CellCertificate
+from pytest_frt.contracts.impl import Impl
+from pytest_frt.contracts.record import Record, SeatRecord
+from pytest_frt.contracts.structure import Structure
+from pytest_frt.errors import CertificateRefused, FrtError, SwapRefused
+from pytest_frt.runtime import sources
+from pytest_frt.runtime.host import check_config
+from pytest_frt.runtime.imports import execute
+from pytest_frt.runtime.match import LiveFacts, Reject, Wish, match
+from pytest_frt.runtime.sources import Places
+from pytest_frt.seat import kernels
+from pytest_frt.seat.artefact import load_artefact
+from pytest_frt.seat.bind import BoundSeat, bind_unit
+from pytest_frt.seat.swap import dtype_named
+from pytest_frt.seat.weights import slot_tensors
+from pytest_frt.spec.dims import SizeMismatch, solve
+from pytest_frt.spec.literals import read_impl
+from pytest_frt.spec.load import load_structure
+
+SMOKE_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What every certificate of one attach is held against.
+
+    Attributes:
+        model: The unattached model.
+        live: Its facts.
+        places: Where certified files are looked for.
+        wish: What the deployer attaches for.
+    """
+
+    model: nn.Module
+    live: LiveFacts
+    places: Places
+    wish: Wish
+
+
+def prepare(certificate: CellCertificate, scene: Scene) -> tuple[BoundSeat, ...] | Reject:
+    """Return the bound seats of a certificate, or the first reason why not. The model is read, never changed.
+
+    Raises:
+        SwapRefused: the impl wrote to the model's tensors while it was bound.
+    """
+    record = certificate.record
+    verdict = match(record, scene.live, scene.wish)
+    if isinstance(verdict, Reject):
+        return verdict
+    try:
+        return check_config(scene.model, record, scene.places) or _bind(record, scene)
+    except SwapRefused:
+        raise
+    except CertificateRefused as refusal:
+        return Reject(refusal.refusal_code, refusal.message, hint=refusal.hint)
+    except FrtError as fault:
+        return Reject(fault.code, fault.message, hint=fault.hint)
+
+
+def _bind(record: Record, scene: Scene) -> tuple[BoundSeat, ...] | Reject:
+    sources.check_scheme(record, scene.places)
+    structure = load_structure(sources.structure_copy(record, scene.places))
+    artefact = sources.artefact_copy(record, scene.places)
+    code = sources.impl_copy(record, scene.places)
+    declared = read_impl(code.folder / code.main)
+    _check_versions(record, structure, declared)
+    for seat in record.seats:
+        _check_dims(scene.model, seat, structure)
+    kernel = _load_kernel(sources.kernel_copy(record, scene.places), record)
+    impl = execute(code)
+    if declared != impl.IMPL:
+        raise CertificateRefused("ROLE_FILE", f"IMPL at run time is {impl.IMPL!r}, the source says {declared!r}")
+    bound, refused = bind_unit(
+        scene.model,
+        [seat.facts for seat in record.seats],
+        structure=structure,
+        impl=impl,
+        scheme=record.key.cell.scheme,
+        scales={} if artefact is None else load_artefact(artefact),
+        kernel=kernel,
+        rows=record.rows,
+    )
+    if refused:
+        return Reject("BIND", f"{refused[0].reason}: {refused[0].detail}", refused[0].at)
+    for one in bound:
+        smoke(one, kernel_device=record.device.kind)
+    return bound
+
+
+def _load_kernel(folder: Path, record: Record) -> ModuleType:
+    module, facts = kernels.load(record.kernel.repo, folder, backend=record.device.kind)
+    if facts.tree_digest != record.kernel.tree_digest:
+        message = f"kernel tree is certified as {record.kernel.tree_digest}, loaded is {facts.tree_digest}"
+        raise CertificateRefused("KERNEL_TREE", message)
+    return module
+
+
+def _check_versions(record: Record, structure: Structure, impl: Impl) -> None:
+    cell = record.key.cell
+    for code, name, want, have in (
+        ("CELL_STRUCTURE", cell.structure, record.structure_version, structure.version),
+        ("CELL_IMPL", cell.impl, record.impl_version, impl.version),
+    ):
+        if want != have:
+            raise CertificateRefused(code, f"{name} is certified in version {want}, installed is {have}")
+
+
+def _check_dims(model: nn.Module, seat: SeatRecord, structure: Structure) -> None:
+    shapes = {slot.name: slot.shape for slot in structure.slots}
+    actual = {name: tuple(tensor.shape) for name, tensor in slot_tensors(model, seat.facts).items()}
+    try:
+        dims = solve(shapes, actual)
+    except (SizeMismatch, KeyError) as fault:
+        raise CertificateRefused(
+            "DIMS", f"seat {seat.facts.id} does not have the structure's shapes: {fault}"
+        ) from fault
+    wrong = {symbol: size for symbol, size in seat.facts.dims.items() if dims.get(symbol, size) != size}
+    if wrong:
+        message = f"seat {seat.facts.id} is certified with {_said(wrong)}, the model has {_said(dims)}"
+        raise CertificateRefused("DIMS", message)
+
+
+def _said(dims: Mapping[str, int]) -> str:
+    return ", ".join(f"{symbol}={size}" for symbol, size in sorted(dims.items()))
+
+
+@torch.no_grad()
+def smoke(bound: BoundSeat, *, kernel_device: str) -> None:
+    """Call a bound seat once on standard normal rows: it runs, and returns finite tensors of the right shape.
+
+    It measures nothing: how close the answer is was certified.
+
+    Raises:
+        CertificateRefused: ``SMOKE``: a wrong number, shape or dtype of outputs, a NaN or an infinity.
+    """
+    generator = torch.Generator().manual_seed(SMOKE_SEED)
+    rows, dtype = max(bound.rows[0], 1), dtype_named(bound.facts.dtype)
+    x = torch.randn(rows, bound.width, generator=generator).to(kernel_device, dtype)
+    answer = bound.module(x)
+    outputs = (answer,) if isinstance(answer, Tensor) else tuple(answer)
+    shapes = [(tuple(one.shape), one.dtype) for one in outputs]
+    wanted = [((rows, width), dtype) for width in bound.outputs]
+    if shapes != wanted:
+        raise CertificateRefused("SMOKE", f"seat {bound.facts.id} returned {shapes}, the structure has {wanted}")
+    if not all(math.isfinite(float(one.abs().sum(dtype=torch.float64))) for one in outputs):
+        raise CertificateRefused("SMOKE", f"seat {bound.facts.id} returned a NaN or an infinity on {rows} normal rows")
