@@ -1,0 +1,61 @@
+"""The committed build is what the builder makes of the sources, and every client reads its metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kernels.variants import get_variants_local, resolve_variant
+
+from pytest_frt.errors import SpecError
+from pytest_frt.seat.noarch import build_noarch, read_project
+from pytest_frt.spec.tree import tree_files
+
+
+@pytest.fixture
+def folder(repository: Path) -> Path:
+    """Return the kernel project."""
+    return repository / "csrc" / "frt_cpu"
+
+
+def test_committed_build_is_up_to_date(folder: Path, tmp_path: Path) -> None:
+    (fresh,) = build_noarch(read_project(folder), tmp_path)
+    committed = folder / "build" / fresh.name
+    assert tree_files(committed) == tree_files(fresh), "run: python -m pytest_frt.seat.noarch csrc/frt_cpu"
+
+
+def test_build_serves_a_cpu(folder: Path) -> None:
+    found, _ = resolve_variant(get_variants_local(folder / "build"), "cpu")
+    assert found.variant_str == "torch-cpu"
+
+
+def test_changed_source_changes_the_id(folder: Path, tmp_path: Path) -> None:
+    project = read_project(folder)
+    copy = tmp_path / "frt_cpu"
+    sources = copy / "torch-ext" / "frt_cpu"
+    sources.mkdir(parents=True)
+    (copy / "build.toml").write_bytes((folder / "build.toml").read_bytes())
+    (sources / "__init__.py").write_text("")
+    before = (build_noarch(project, tmp_path / "a")[0] / "metadata.json").read_text()
+    assert (build_noarch(read_project(copy), tmp_path / "b")[0] / "metadata.json").read_text() != before
+
+
+@pytest.mark.parametrize("name", ["_ops.py", "metadata.json"])
+def test_source_that_the_builder_writes_is_refused(folder: Path, tmp_path: Path, name: str) -> None:
+    sources = tmp_path / "torch-ext" / "frt_cpu"
+    sources.mkdir(parents=True)
+    (tmp_path / "build.toml").write_bytes((folder / "build.toml").read_bytes())
+    (sources / name).write_text("")
+    with pytest.raises(SpecError, match="is written by the builder"):
+        build_noarch(read_project(tmp_path), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "not toml", "[general]\nname = 'x'\n", "[general]\nname='x'\nversion=1\nlicense='MIT'\nbackends=['cpu']\n"],
+    ids=["empty", "no_toml", "no_version", "no_repo"],
+)
+def test_unreadable_project_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "build.toml").write_text(text)
+    with pytest.raises(SpecError, match=r"build\.toml"):
+        read_project(tmp_path)
