@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from pytest_frt.contracts.host import HostSpec
 from pytest_frt.contracts.seat import NotReplaced, SeatFacts
 from pytest_frt.contracts.structure import SeamRule, Structure
 from pytest_frt.seat import tree
-from pytest_frt.seat.rules import Absent, Candidate, Refused, match
+from pytest_frt.seat.rules import Candidate, Refused, match, present
 from pytest_frt.seat.seam_probe import Reference
 from pytest_frt.spec.modules import load_file
 
@@ -68,6 +68,8 @@ class _Search:
 
     def offer(self, candidate: Candidate) -> None:
         """Hold a rule against a module and keep what comes of it."""
+        if not present(candidate):
+            return
         structure, remaining = candidate.structure.name, candidate.rule.remaining
         places = candidate.places()
         if any(self.overlaps(place, "" if remaining else structure) for place in places):
@@ -82,9 +84,7 @@ class _Search:
                 self.refused.pop(key, None)
             case Refused():
                 if key not in self.refused or self.refused[key].stage < found.stage:
-                    self.refused[key] = replace(found, remaining=remaining)
-            case Absent():
-                pass
+                    self.refused[key] = found
 
 
 def discover(

@@ -1,15 +1,15 @@
-"""One seam rule against one module of a host: absent, refused with a reason, or a seat."""
+"""One seam rule against one module of a host: absent, a seat, or refused with a reason."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum, auto
 
-import torch
 from torch import Tensor, nn
 
 from pytest_frt.contracts.seat import ModuleSeat, PairSeat, PointAt, Seat, SeatFacts, SlotRef
 from pytest_frt.contracts.structure import SeamRule, Structure
+from pytest_frt.errors import FrtError
 from pytest_frt.seat import tree
 from pytest_frt.seat.activations import Unidentified, identify
 from pytest_frt.seat.seam_probe import Differs, Reference, compare
@@ -17,9 +17,16 @@ from pytest_frt.spec import dims
 from pytest_frt.spec.seams import ACTIVATION_AXIS, ACTIVATION_LIMIT, SEAM_LIMIT
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """The modules that the rule names are not there."""
+class Stage(IntEnum):
+    """The checks in the order they are made, the cheap ones first."""
+
+    MODULES = auto()
+    ABSENT = auto()
+    TENSORS = auto()
+    SIZES = auto()
+    CONSTANTS = auto()
+    ACTIVATION = auto()
+    VALUES = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +35,21 @@ class Refused:
 
     Attributes:
         reason: Why.
-        stage: How many checks held before; of several rules the one that came furthest has the telling reason.
+        stage: The check that failed; of several rules the one that came furthest has the telling reason.
         remaining: True when the rule takes any layer that is left, so that the reason is about the layer itself.
     """
 
     reason: str
-    stage: int
-    remaining: bool = False
+    stage: Stage
+    remaining: bool
+
+
+class _NotThisSeam(FrtError):
+    """A check failed. It never leaves this module: :func:`match` makes a :class:`Refused` of it."""
+
+    def __init__(self, stage: Stage, reason: str) -> None:
+        super().__init__(reason)
+        self.stage = stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +93,7 @@ def _matmul_slots(structure: Structure) -> set[str]:
     return {slot.name for slot in structure.slots if slot.role == "matmul"}
 
 
-def _present(at: Candidate) -> bool:
+def present(at: Candidate) -> bool:
     """Return whether every place exists and every matmul slot has an owner that multiplies with a matrix."""
     if not all(isinstance(tree.child_of(at.parent, place), nn.Module) for place in at.rule.places):
         return False
@@ -86,54 +101,56 @@ def _present(at: Candidate) -> bool:
     return all(owner is not None and tree.is_matrix_layer(owner) for owner in owners)
 
 
-def _modules(at: Candidate) -> str:
-    """Say why the modules cannot be replaced, whatever they compute."""
+def _check_modules(at: Candidate) -> None:
+    """Check that the modules can be replaced, whatever they compute, and that what should be a linear is one."""
     for place in at.places():
         module = at.model.get_submodule(place)
         for inner in module.modules():
             if len(names := at.paths[id(inner)]) > 1:
-                return f"one module lies at several paths: {', '.join(names)}"
+                raise _NotThisSeam(Stage.MODULES, f"one module lies at several paths: {', '.join(names)}")
             if "forward" in vars(inner):
-                return f"forward of {at.paths[id(inner)][0] or 'the model'} is patched on the instance"
+                name = at.paths[id(inner)][0] or "the model"
+                raise _NotThisSeam(Stage.MODULES, f"forward of {name} is patched on the instance")
         if tree.drops_out(module):
-            return f"{place or 'the model'} is in training mode and drops values at random"
+            raise _NotThisSeam(Stage.MODULES, f"{place or 'the model'} is in training mode and drops values at random")
     for slot in sorted(_matmul_slots(at.structure) & set(at.rule.slots)):
         owner, _ = at.owner(slot)
         if owner is not None and (why := tree.why_not_linear(owner)):
-            return f"{at.rule.slots[slot].rpartition('.')[0] or 'the module'}: {why}"
-    return ""
+            where = at.rule.slots[slot].rpartition(".")[0] or "the module"
+            raise _NotThisSeam(Stage.MODULES, f"{where}: {why}")
 
 
-def _absent(at: Candidate) -> str:
-    """Say which tensor exists that the structure has no slot for."""
+def _check_absent(at: Candidate) -> None:
+    """Check that no tensor exists that the structure has no slot for."""
     for name in at.rule.absent:
         if isinstance(tree.child_of(at.parent, name), Tensor):
-            return f"{name} exists and {at.structure.name} has no slot for it in this seam"
-    return ""
+            reason = f"{name} exists and {at.structure.name} has no slot for it in this seam"
+            raise _NotThisSeam(Stage.ABSENT, reason)
 
 
-def _tensors(at: Candidate) -> dict[str, Tensor] | str:
-    """Return the slot tensors as stored, or why they do not fill the slots."""
+def _tensors(at: Candidate) -> dict[str, Tensor]:
+    """Return the slot tensors as stored: one floating dtype, one device, with data, and nothing beside them."""
     out: dict[str, Tensor] = {}
     for slot, where in at.rule.slots.items():
         owner, name = at.owner(slot)
         tensor = tree.own_tensor(owner, name) if owner is not None else None
         if tensor is None:
-            return f"{where} is missing"
+            raise _NotThisSeam(Stage.TENSORS, f"{where} is missing")
         if tensor.is_meta:
-            return f"{where} has no data (meta device)"
+            raise _NotThisSeam(Stage.TENSORS, f"{where} has no data (meta device)")
         out[slot] = tensor
-    dtypes = sorted({tree.dtype_name(tensor.dtype) for tensor in out.values()})
-    if len(dtypes) > 1 or not all(tensor.is_floating_point() for tensor in out.values()):
-        return f"its tensors are {', '.join(dtypes)}, the seam needs one floating dtype"
+    kinds = sorted({f"{tree.dtype_name(tensor.dtype)} on {tensor.device}" for tensor in out.values()})
+    if len(kinds) > 1 or not all(tensor.is_floating_point() for tensor in out.values()):
+        reason = f"its tensors are {', '.join(kinds)}: the seam needs one floating dtype on one device"
+        raise _NotThisSeam(Stage.TENSORS, reason)
     held = {id(tensor) for tensor in out.values()}
     for name, tensor in tree.tensors_under(at.model, at.places()).items():
         if id(tensor) not in held:
-            return f"{name} is no slot of {at.structure.name}"
+            raise _NotThisSeam(Stage.TENSORS, f"{name} is no slot of {at.structure.name}")
     return out
 
 
-def _dims(at: Candidate, tensors: dict[str, Tensor]) -> dict[str, int] | str:
+def _sizes(at: Candidate, tensors: dict[str, Tensor]) -> dict[str, int]:
     shapes = {slot.name: slot.shape for slot in at.structure.slots}
     turned = {
         slot: tuple(reversed(tensor.shape)) if slot in at.rule.transpose else tuple(tensor.shape)
@@ -142,37 +159,40 @@ def _dims(at: Candidate, tensors: dict[str, Tensor]) -> dict[str, int] | str:
     try:
         sizes = dims.solve(shapes, turned)
     except dims.SizeMismatch as fault:
-        return fault.message
+        raise _NotThisSeam(Stage.SIZES, fault.message) from fault
     elements = sum(tensors[slot].numel() for slot in _matmul_slots(at.structure) & set(tensors))
     if elements < at.rule.min_elements:
-        return f"{elements} weight elements, fewer than the {at.rule.min_elements} worth a seat"
+        reason = f"{elements} weight elements, fewer than the {at.rule.min_elements} worth a seat"
+        raise _NotThisSeam(Stage.SIZES, reason)
     return sizes
 
 
-def _variant(at: Candidate) -> dict[str, str] | str:
-    fixed = dict(at.rule.variant or {})
-    if not at.rule.activation:
-        return fixed
-    child = tree.child_of(at.parent, at.rule.activation)
-    if child is None:
-        return f"there is no {at.rule.activation} to tell the activation from"
-    found = identify(child, at.limit(ACTIVATION_LIMIT))
-    if isinstance(found, Unidentified):
-        return f"activation {at.rule.activation} is not told: {found.reason}"
-    allowed = at.structure.variants[ACTIVATION_AXIS]
-    if found.label not in allowed:
-        return f"activation {at.rule.activation} is {found.label}, {at.structure.name} has {', '.join(allowed)}"
-    return {ACTIVATION_AXIS: found.label, **fixed}
-
-
-def _constants(at: Candidate) -> dict[str, float] | str:
+def _constants(at: Candidate) -> dict[str, float]:
     out: dict[str, float] = {}
     for name, where in (at.rule.constants or {}).items():
         value = float(where[1:]) if where.startswith("=") else tree.child_of(at.parent, where)
         if not isinstance(value, float | int) or isinstance(value, bool):
-            return f"{where} is {type(value).__name__}, no number"
+            raise _NotThisSeam(Stage.CONSTANTS, f"{where} is {type(value).__name__}, no number")
         out[name] = float(value)
     return out
+
+
+def _variant(at: Candidate) -> dict[str, str]:
+    fixed = dict(at.rule.variant or {})
+    where = at.rule.activation
+    if not where:
+        return fixed
+    child = tree.child_of(at.parent, where)
+    if child is None:
+        raise _NotThisSeam(Stage.ACTIVATION, f"there is no {where} to tell the activation from")
+    found = identify(child, at.limit(ACTIVATION_LIMIT))
+    if isinstance(found, Unidentified):
+        raise _NotThisSeam(Stage.ACTIVATION, f"activation {where} is not told: {found.reason}")
+    allowed = at.structure.variants[ACTIVATION_AXIS]
+    if found.label not in allowed:
+        reason = f"activation {where} is {found.label}, {at.structure.name} has {', '.join(allowed)}"
+        raise _NotThisSeam(Stage.ACTIVATION, reason)
+    return {ACTIVATION_AXIS: found.label, **fixed}
 
 
 def _seat(at: Candidate) -> Seat:
@@ -180,14 +200,11 @@ def _seat(at: Candidate) -> Seat:
     return PairSeat(places[0], places[1:]) if at.rule.kind == "pair" else ModuleSeat(places[0])
 
 
-def _facts(
-    at: Candidate,
-    tensors: dict[str, Tensor],
-    sizes: dict[str, int],
-    variant: dict[str, str],
-    constants: dict[str, float],
-) -> SeatFacts:
-    dtype: torch.dtype = next(iter(tensors.values())).dtype
+def _facts(at: Candidate) -> SeatFacts:
+    _check_modules(at)
+    _check_absent(at)
+    tensors = _tensors(at)
+    sizes, constants, variant = _sizes(at, tensors), _constants(at), _variant(at)
     return SeatFacts(
         structure=at.structure.name,
         seat=_seat(at),
@@ -197,31 +214,23 @@ def _facts(
             slot: SlotRef(tree.join(at.path, where), slot in at.rule.transpose) for slot, where in at.rule.slots.items()
         },
         constants=constants,
-        dtype=tree.dtype_name(dtype),
+        dtype=tree.dtype_name(next(iter(tensors.values())).dtype),
         points={point: PointAt(tree.join(at.path, child)) for point, child in (at.rule.points or {}).items()},
     )
 
 
-def match(at: Candidate) -> SeatFacts | Refused | Absent:
-    """Hold a rule against a module: the cheap checks first, the differential ones last."""
-    if not _present(at):
-        return Absent()
-    checks: tuple[Callable[[Candidate], str], ...] = (_modules, _absent)
-    for stage, check in enumerate(checks):
-        if why := check(at):
-            return Refused(why, stage)
-    tensors = _tensors(at)
-    if isinstance(tensors, str):
-        return Refused(tensors, 2)
-    sizes = _dims(at, tensors)
-    if isinstance(sizes, str):
-        return Refused(sizes, 3)
-    constants = _constants(at)
-    if isinstance(constants, str):
-        return Refused(constants, 4)
-    variant = _variant(at)
-    if isinstance(variant, str):
-        return Refused(variant, 5)
-    facts = _facts(at, tensors, sizes, variant, constants)
+def _check_values(at: Candidate, facts: SeatFacts) -> None:
+    """Check that the modules compute the reference."""
     verdict = compare(at.model, at.structure, at.rule, facts, at.reference, at.limit(SEAM_LIMIT))
-    return Refused(verdict.reason, 6) if isinstance(verdict, Differs) else facts
+    if isinstance(verdict, Differs):
+        raise _NotThisSeam(Stage.VALUES, verdict.reason)
+
+
+def match(at: Candidate) -> SeatFacts | Refused:
+    """Hold a rule against a module that has what the rule names (:func:`present`)."""
+    try:
+        facts = _facts(at)
+        _check_values(at, facts)
+    except _NotThisSeam as no:
+        return Refused(no.message, no.stage, at.rule.remaining)
+    return facts
