@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
+import py_compile
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_frt.errors import KernelMismatch, KernelUnavailable, SpecError
-from pytest_frt.seat import kernels
+from pytest_frt.seat import kernel_build, kernels
 from pytest_frt.seat.kernels import HubPin, KernelRefused
 from pytest_frt.spec.tree import TreeInvalid
 
@@ -112,6 +114,19 @@ def test_invalid_tree_is_refused(plant: Plant, fault: str, spoil: Callable[[Path
     with pytest.raises(TreeInvalid) as caught:
         kernels.load(REPO, root)
     assert caught.value.fault == fault
+
+
+def test_bytecode_left_by_an_installer_never_runs(
+    plant: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = plant()
+    (tmp_path / "other.py").write_text("VALUE = 666\n")
+    planted = Path(importlib.util.cache_from_source(str(root / "build/torch-cpu/inner.py")))
+    py_compile.compile(
+        str(tmp_path / "other.py"), str(planted), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
+    monkeypatch.setattr(kernel_build, "_own_folder", lambda: tmp_path)
+    assert kernels.load(REPO, root)[0].VALUE == 1
 
 
 def test_byte_changed_after_reading_is_refused(plant: Plant) -> None:
