@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import islice
@@ -14,10 +13,11 @@ import torch
 
 from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.lab.witness import compare_checkpoint
+from pytest_frt.options import default_cache
 from pytest_frt.registry import load_module
 
 HOSTS = Path(__file__).resolve().parents[2] / "hosts"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "pytest-frt")
+CACHE = default_cache()
 
 
 @pytest.fixture(scope="module")
