@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+from pytest_frt.contracts.impl import Impl
 from pytest_frt.errors import ProviderBroken, SpecError, UsageFault
 from pytest_frt.spec import packages
 from pytest_frt.spec.entries import (
@@ -28,7 +29,7 @@ from pytest_frt.spec.entries import (
     StructureEntry,
     host_entry,
 )
-from pytest_frt.spec.literals import DECLARED_IMPL
+from pytest_frt.spec.literals import DECLARED_IMPL, read_impl
 from pytest_frt.spec.modules import load_file
 
 __all__ = [
@@ -210,15 +211,20 @@ def load_module(file: str | Path) -> ModuleType:
     raise SpecError(f"{path}: has relative imports but lies in no installed provider", hint="import by absolute name")
 
 
-def load_impl(entry: ImplEntry) -> ModuleType:
-    """Execute an impl and check that it declares what was read from its source.
+def load_impl(file: str | Path, declared: Impl | None = None) -> ModuleType:
+    """Execute an impl and check that it declares at run time what its source says.
+
+    Args:
+        file: The impl's module.
+        declared: What was read from the source earlier; None reads it now.
 
     Raises:
-        SpecError: the object ``IMPL`` at run time differs from the literal.
+        SpecError: the source has no sound ``IMPL`` literal, or the object ``IMPL`` at run time differs from it.
         Exception: whatever executing the file raises.
     """
-    module = load_module(entry.file)
-    declared = getattr(module, DECLARED_IMPL, None)
-    if declared != entry.impl:
-        raise SpecError(f"{entry.file}: IMPL at run time is {declared!r}, the source says {entry.impl!r}")
+    expected = declared or read_impl(Path(file))
+    module = load_module(file)
+    found = getattr(module, DECLARED_IMPL, None)
+    if found != expected:
+        raise SpecError(f"{file}: IMPL at run time is {found!r}, the source says {expected!r}")
     return module

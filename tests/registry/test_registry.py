@@ -129,10 +129,19 @@ def test_impl_that_lies_at_run_time_is_refused(install: Install, toy: Files) -> 
     folder = install("acme", toy())
     (folder / "__init__.py").write_text("")
     file = folder / "impls/toy/fast.py"
-    assert load_impl(Registry.load().impl("toy", "fast")).IMPL.version == 1
+    assert Registry.load().impl("toy", "fast").impl == load_impl(file).IMPL
     file.write_text(file.read_text() + "\nobject.__setattr__(IMPL, 'version', 2)\n")
     with pytest.raises(SpecError, match=r"version=2.*the source says.*version=1"):
-        load_impl(Registry.load().impl("toy", "fast"))
+        load_impl(file)
+
+
+def test_impl_that_changed_since_it_was_read_is_refused(install: Install, toy: Files) -> None:
+    folder = install("acme", toy())
+    (folder / "__init__.py").write_text("")
+    entry = Registry.load().impl("toy", "fast")
+    entry.file.write_text(entry.file.read_text().replace("version=1", "version=2"))
+    with pytest.raises(SpecError, match=r"version=2.*the source says.*version=1"):
+        load_impl(entry.file, entry.impl)
 
 
 def test_relative_imports_of_an_installed_impl_work(install: Install, toy: Files) -> None:
