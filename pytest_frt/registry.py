@@ -14,7 +14,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from pytest_frt.contracts.impl import Impl
 from pytest_frt.errors import ProviderBroken, SpecError, UsageFault
 from pytest_frt.spec import packages
 from pytest_frt.spec.entries import (
@@ -211,18 +210,17 @@ def load_module(file: str | Path) -> ModuleType:
     raise SpecError(f"{path}: has relative imports but lies in no installed provider", hint="import by absolute name")
 
 
-def load_impl(file: str | Path, declared: Impl | None = None) -> ModuleType:
-    """Execute an impl and check that it declares at run time what its source says.
+def load_impl(impl: ImplEntry | str | Path) -> ModuleType:
+    """Execute an impl and check that it declares at run time what was read from its source.
 
     Args:
-        file: The impl's module.
-        declared: What was read from the source earlier; None reads it now.
+        impl: An entry, whose literal was read earlier, or the path of a module, whose literal is read now.
 
     Raises:
         SpecError: the source has no sound ``IMPL`` literal, or the object ``IMPL`` at run time differs from it.
         Exception: whatever executing the file raises.
     """
-    expected = declared or read_impl(Path(file))
+    file, expected = (impl.file, impl.impl) if isinstance(impl, ImplEntry) else (impl, read_impl(Path(impl)))
     module = load_module(file)
     found = getattr(module, DECLARED_IMPL, None)
     if found != expected:

@@ -141,7 +141,7 @@ def test_impl_that_changed_since_it_was_read_is_refused(install: Install, toy: F
     entry = Registry.load().impl("toy", "fast")
     entry.file.write_text(entry.file.read_text().replace("version=1", "version=2"))
     with pytest.raises(SpecError, match=r"version=2.*the source says.*version=1"):
-        load_impl(entry.file, entry.impl)
+        load_impl(entry)
 
 
 def test_relative_imports_of_an_installed_impl_work(install: Install, toy: Files) -> None:
