@@ -98,7 +98,7 @@ def _judge_row(row: GateRow, attempts: int, demand: Demand) -> Judged:
     value = _recompute(row, attempts)
     own = Decimal(row.floor)
     _hold(row, value, own, "its own floor")
-    _check_rule(row, value, own)
+    _check_rule(row, own)
     for floor in demand.floors:
         if floor.gate == row.name:
             _check_floor(row, value, own, floor)
@@ -120,7 +120,7 @@ def _band(row: GateRow, own: Decimal) -> str:
     return row.band if _holds(worst, row.op, own) else "warn"
 
 
-def _check_rule(row: GateRow, value: Decimal, own: Decimal) -> None:
+def _check_rule(row: GateRow, own: Decimal) -> None:
     """Hold a row against the built-in table: direction, fold, and the limit nothing may undercut."""
     rule = RULES.get(row.name)
     folds = rule.folds if rule else _honest_folds(row.op)
@@ -133,8 +133,7 @@ def _check_rule(row: GateRow, value: Decimal, own: Decimal) -> None:
     if rule and row.n < rule.min_n:
         raise CertificateRefused("GATE_SAMPLES", f"gate {row.name} has {row.n} samples, it takes {rule.min_n}")
     if rule and rule.limit is not None:
-        _meet(row, own, rule.limit, "the limit of the gate")
-        _hold(row, value, rule.limit, "the limit of the gate")
+        _meet(row, own, rule.limit, "the limit of the gate")  # and the number holds its own floor
 
 
 def _honest_folds(op: str) -> tuple[str, ...]:

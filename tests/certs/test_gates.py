@@ -119,6 +119,12 @@ def test_the_table_speaks_of_the_rows_that_runs_write() -> None:
         assert (row.op, row.statistic in RULES[row.name].folds) == (RULES[row.name].op, True)
 
 
+def test_the_signer_refuses_a_life_that_ends_before_it_starts(world: World) -> None:
+    terms = world.terms | {"expires_at": world.terms["issued_at"]}
+    with pytest.raises(CertificateRefused, match="expires before it is issued"):
+        statement.build_cell(world.record, **terms)
+
+
 def test_the_signer_judges_before_it_writes(world: World) -> None:
     with pytest.raises(CertificateRefused) as caught:
         world.payload(replace(world.record, gates=with_row(world, "ledger.fallbacks", samples=("1",), measured="1")))

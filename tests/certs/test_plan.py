@@ -74,6 +74,12 @@ PLAN_SPOILS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "member of another host": (spoil_subject(name="cell/a-b-other-c-cpu@eager.decode.real.hot"), "SCHEMA"),
     "no record key": (spoil_subject(name="cell/whatever"), "NAME"),
     "another digest": (spoil_subject(digest={"sha256": "c" * 64}), "PLAN_MEMBER"),
+    "one member under two names": (
+        lambda document: document["subject"].append(
+            document["subject"][0] | {"name": "cell/a-b-toy-c-cpu@eager.decode.real.hot"}
+        ),
+        "SCHEMA",
+    ),
     "no member": (lambda document: document.update(subject=[]), "SCHEMA"),
     "failed": (lambda document: document["predicate"].update(result="FAILED"), "RESULT"),
     "a fallback": (lambda document: document["predicate"]["gates"][1].update(measured="1", samples=["1"]), "GATE_FAIL"),
