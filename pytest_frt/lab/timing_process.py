@@ -135,8 +135,8 @@ class TimingProcess:
         return Path(self.job.out, name)
 
     def close(self) -> None:
-        """End the process; idempotent."""
-        self._launched.end()
+        """Kill the process: it has nothing left to write; idempotent."""
+        self._launched.kill()
 
     def lost(self, kind: str, detail: str) -> ProcessLost:
         """Kill the process and return what happened as an error, with the end of its log."""
