@@ -119,8 +119,8 @@ def _calibration(job: CandidateJob, units: Iterable[BoundUnit], drawn: hosting.S
     if not scales:
         return None
     file = Path(job.out) / "scales.safetensors"
-    save_artefact(file, scales)
     count = len(drawn.calibration)
+    save_artefact(file, scales, {"samples": count, "data": hosting.samples_digest(drawn.calibration)})
     return CalibrationFacts(
         artefact=FileDigest("calibration/scales.safetensors", file_digest(file)),
         method=f"amax per tensor, max within a sample, percentile across {count} samples",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from pytest_frt.contracts.verdict import Refusal
 from pytest_frt.errors import KernelMismatch
-from pytest_frt.registry import load_module
+from pytest_frt.registry import load_impl, load_module
 from pytest_frt.seat import kernels
 from pytest_frt.seat.artefact import load_artefact
 from pytest_frt.seat.bind import bind_unit
@@ -72,7 +72,7 @@ def load_unit(ref: UnitRef) -> LoadedUnit:
             f"kernel {ref.kernel_repo} in {ref.kernel_path} has tree digest {facts.tree_digest}, the judge resolved {ref.kernel_digest}",
             hint="do not rebuild a kernel while it is being certified",
         )
-    return LoadedUnit(ref, load_module(Path(ref.impl_file)), scheme, module, facts)
+    return LoadedUnit(ref, load_impl(ref.impl_file), scheme, module, facts)
 
 
 def members(ref: UnitRef, seats: Iterable[SeatFacts]) -> list[SeatFacts]:

@@ -17,6 +17,7 @@ from pytest_frt.lab.taps import row_limit, tapping, zeroed
 from pytest_frt.measure.metrics import host_metrics
 from pytest_frt.seat.discover import discover
 from pytest_frt.seat.hostfacts import host_facts
+from pytest_frt.seat.observe import observe, split
 from pytest_frt.seat.weights import weights_digest
 from pytest_frt.spec import codec
 from pytest_frt.spec.digest import file_digest
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 ROWS_PER_CALL = 8
 """Rows kept of one call: a decode call has at most 8, so short calls are kept whole."""
-ZEROED_SAMPLES = 2
-"""Samples of the zeroed-seat control: it collapses on every one of them or the host gate is vacuous."""
+ZEROED_SAMPLES = 1
+"""Samples of the zeroed-seat control, per structure: a control that does not collapse on one shows a blind host gate."""
 
 
 def _label(checkpoint: Checkpoint) -> str:
@@ -139,6 +140,12 @@ def run(job: WitnessJob) -> None:
     repeat, rng = repeat_control(host, drawn.heldout[:1], job.phases)
     structures = [load_structure(Path(folder)) for folder in job.structures]
     seats, not_replaced = discover(host.model, structures, host.spec)
+
+    def deployed() -> None:
+        for phase in job.phases:
+            host.program.run(host.model, host.program.prepare(host.model, drawn.heldout[:1], phase))
+
+    seats, unserved = split(seats, observe(host.model, deployed, seats, structures))
     generator = torch.Generator().manual_seed(job.seed)
     calls: list[CallFacts] = []
     seam: dict[str, Tensor] = {}
@@ -169,7 +176,7 @@ def run(job: WitnessJob) -> None:
         host_output=host.spec.output,
         null=NullControl(tensors, differing, missing, repeat, rng),
         seats=seats,
-        not_replaced=not_replaced,
+        not_replaced=(*not_replaced, *unserved),
         calls=tuple(calls),
         weights={seat.id: weights_digest(host.model, seat) for seat in seats},
         heldout_digest=hosting.samples_digest(drawn.heldout),
