@@ -190,4 +190,4 @@ def _why(
         return reject.code, reject.message, reject.hint
     at = f"seat {reject.seat}" if reject.seat else f"{culprit.record.key.id}"
     what = "its plan" if one.plan else "its certificate"
-    return reject.code, f"{what} is refused whole because of {at}: {reject.message}", ""
+    return reject.code, f"{what} is refused whole, because of {at}", ""

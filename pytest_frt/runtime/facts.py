@@ -15,6 +15,7 @@ from pytest_frt.devices.probe import present_facts
 from pytest_frt.errors import SpecError, SwapRefused, UsageFault
 from pytest_frt.runtime.match import LiveFacts, LiveSeat
 from pytest_frt.seat.hostfacts import library_of, source_digest
+from pytest_frt.seat.module import SeatModule
 from pytest_frt.seat.weights import host_tensor, weights_digest
 
 V = TypeVar("V")
@@ -109,9 +110,13 @@ def _seat(model: nn.Module, facts: SeatFacts) -> LiveSeat:
     labels: list[str] = []
     for path in facts.seat.places:
         try:
-            labels.append(class_label(model.get_submodule(path)))
+            module = model.get_submodule(path)
         except AttributeError:
             missing.append(f"module {path}")
+            continue
+        if isinstance(module, SeatModule):
+            return LiveSeat((), "", seated=module.frt_seat)
+        labels.append(class_label(module))
     kinds: set[str] = set()
     for slot in facts.slots.values():
         try:

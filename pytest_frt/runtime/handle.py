@@ -134,11 +134,11 @@ class Handle:
         return self.explain()
 
     def _headline(self) -> str:
-        used = sum(one.used for one in self.seats)
-        named = len({one.seat for one in self.seats})
-        state = "attached" if self.active else "not attached"
+        used = {one.seat for one in self.seats if one.used}
+        left = len({one.seat for one in self.seats} - used)
+        state = f"{len(used) or 'no'} seats {'detached' if used and not self.active else 'attached'}"
         by = f" by plan {self.plan[:SHORT]}" if self.plan else ""
-        return f"{used} of {named} certified seats {state}{by}"
+        return f"{state}{by}, {left} left to the host"
 
 
 def _seat_line(one: SeatDecision, restored: str, moved: tuple[str, ...]) -> str:

@@ -33,11 +33,13 @@ class LiveSeat:
         classes: ``module.QualName`` of the module at each place that exists.
         device: Device kind of its slot tensors; empty when a tensor is missing.
         missing: Places and tensors that the model does not have.
+        seated: Id of the seat that is attached there already; empty when none is.
     """
 
     classes: tuple[str, ...]
     device: str
     missing: tuple[str, ...] = ()
+    seated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,8 @@ def _host(record: Record, live: LiveFacts) -> Iterator[Reject]:
 
 def _seat(record: Record, seat: SeatRecord, live: LiveFacts) -> Iterator[Reject]:
     found, name = live.seats[seat.facts.id], seat.facts.id
+    if found.seated:
+        yield Reject("SEATED", f"seat {found.seated} is attached already", name, "detach it first")
     if found.missing:
         yield Reject("SEAT", f"the model has no {', '.join(found.missing)}", name)
     for label in found.classes:

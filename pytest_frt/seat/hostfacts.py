@@ -7,6 +7,7 @@ import importlib.metadata
 import inspect
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +29,16 @@ def projection_digest(projection: Mapping[str, Scalar]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@lru_cache(maxsize=1)
+def _distributions() -> Mapping[str, list[str]]:
+    # It reads the file list of every installed distribution: half a second where many are installed.
+    return importlib.metadata.packages_distributions()
+
+
 def library_of(model: nn.Module) -> dict[str, str]:
     """Return distribution and version of the package that defines the model's class; empty for local classes."""
     top = type(model).__module__.partition(".")[0]
-    names = importlib.metadata.packages_distributions().get(top, [])
+    names = _distributions().get(top, [])
     return {name: importlib.metadata.version(name) for name in sorted(set(names))}
 
 

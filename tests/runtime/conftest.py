@@ -1,0 +1,372 @@
+"""A small world on disk: structure, impl, host, scheme, kernel, model, certificates and the policy that trusts them."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pytest_frt.cell import Cell, RecordKey
+from pytest_frt.certs import dsse, keys, statement, store
+from pytest_frt.contracts.impl import Scales
+from pytest_frt.contracts.record import (
+    CalibrationFacts,
+    FileDigest,
+    GateRow,
+    KernelFacts,
+    PlanRecord,
+    Record,
+    SeatRecord,
+)
+from pytest_frt.contracts.seat import ModuleSeat, PointAt, SeatFacts, SlotRef
+from pytest_frt.devices.probe import present_facts
+from pytest_frt.registry import Registry
+from pytest_frt.runtime.attach import attach
+from pytest_frt.runtime.handle import Handle
+from pytest_frt.seat.artefact import save_artefact
+from pytest_frt.seat.hostfacts import host_facts
+from pytest_frt.seat.kernel_build import read_build
+from pytest_frt.seat.weights import weights_digest
+from pytest_frt.spec.digest import file_digest
+from pytest_frt.spec.entries import Provider
+from pytest_frt.spec.modules import load_file
+from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
+
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+KEY = keys.generate()
+REPO = "acme/toy"
+IMPLS, HOSTS = "toy_world_impls", "toy_world_hosts"
+
+FILES = {
+    "catalog/toy_ffn/structure.yaml": """
+name: toy_ffn
+version: 1
+summary: Two projections.
+inputs:
+  - {name: x, shape: [M, D]}
+outputs:
+  - {name: y, shape: [M, D]}
+slots:
+  w_up: {shape: [D, F], role: matmul, out_axis: 1}
+  w_down: {shape: [F, D], role: matmul, out_axis: 1}
+variants:
+  activation: [relu]
+points: [x]
+seams:
+  - name: plain
+    kind: module
+    places: [""]
+    slots: {w_up: up.weight, w_down: down.weight}
+    transpose: [w_up, w_down]
+    variant: {activation: relu}
+    points: {x: ""}
+discovery:
+  - {metric: seam.error_in_eps, op: "<=", value: 32, because: order of sums}
+""",
+    "catalog/toy_ffn/reference.py": """
+import torch
+def reference(*, x, w_up, w_down, activation="relu", tap=lambda _name, value: value):
+    return torch.relu(tap("x", x) @ w_up) @ w_down
+""",
+    "catalog/toy_ffn/cases.py": "def cases(*_args, **_options):\n    return iter(())\n",
+    "impls/__init__.py": '"""Toy impls."""\n',
+    "impls/_shared/maths.py": """
+import torch
+from .more import GAIN
+def ffn(x, up, down, scale):
+    return GAIN * (torch.relu(x @ up) @ down) * (scale / scale)
+""",
+    "impls/_shared/more.py": "GAIN = 2.0\n",
+    "impls/toy_ffn/toy.py": f"""
+from torch import nn
+from pytest_frt.sdk import Impl
+from {IMPLS}._shared.maths import ffn
+IMPL = Impl(
+    name="toy", structure="toy_ffn", version=3, schemes=("toy",), kernel="{REPO}", rows={{"toy": (1, 8)}},
+    points={{"toy": ("x",)}},
+)
+class Bound(nn.Module):
+    def __init__(self, seat, scales, kernel):
+        super().__init__()
+        self.up, self.down = seat.weights["w_up"].clone(), seat.weights["w_down"].clone()
+        self.scale, self.kernel = scales.by_point["x"], kernel
+    def forward(self, x):
+        return self.kernel.same(ffn(x, self.up, self.down, self.scale))
+def bind(seat, scales, kernel):
+    return Bound(seat, scales, kernel)
+""",
+    "hosts/__init__.py": '"""Toy hosts."""\n',
+    "hosts/_shared/settings.py": "NAMES = ('width', 'hidden')\n",
+    "hosts/toy/host.yaml": """
+name: toy
+summary: Two blocks.
+output: values
+sizes: [tiny]
+weights: {tiny: trained}
+forms: [eager]
+phases:
+  - {name: decode, rows: [1, 8], timed_rows: 1, score_positions: 1}
+structures: []
+exclude: {}
+calibration_samples: 1
+heldout_samples: 12
+requires: {}
+multimodal: false
+""",
+    "hosts/toy/host.py": """
+from .._shared.settings import NAMES
+def projection(model):
+    return {name: getattr(model.config, name) for name in NAMES}
+""",
+    "schemes/toy.py": """
+from pytest_frt.contracts.scheme import Scheme
+SCHEME = Scheme(name="toy", summary="Toy.", statistic="amax")
+""",
+    "kernel/build/torch-cpu/__init__.py": "from .inner import same as same\n",
+    "kernel/build/torch-cpu/inner.py": "def same(x):\n    return x + 0\n",
+    "model.py": """
+from types import SimpleNamespace
+import torch
+from torch import nn
+class Ffn(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, hidden, bias=False), nn.Linear(hidden, width, bias=False)
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.config = SimpleNamespace(width=8, hidden=12, name="not projected")
+        self.blocks = nn.ModuleList([Ffn(8, 12), Ffn(8, 12)])
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + block(x)
+        return x
+""",
+}
+METADATA = {"id": "toy_world_kernel", "name": "toy", "version": 1, "license": "MIT", "python-depends": []}
+POLICY = f"""
+schema = "frt-trust/1"
+version = 1
+expires = "2027-03-01T00:00:00Z"
+min_time = "2026-11-20T00:00:00Z"
+composition = "plan"
+require = {{ software = ["torch"], device = ["arch", "name"], host = ["configDigest"] }}
+[[key]]
+owner = "alice"
+public = "{KEY.public.text}"
+from = "2026-01-01T00:00:00Z"
+until = "2027-06-01T00:00:00Z"
+status = "active"
+[[rule]]
+issuer = "acme"
+signers = ["alice"]
+structures = ["*"]
+kernels = ["*"]
+hosts = ["*"]
+devices = ["*"]
+schemes = ["*"]
+"""
+
+
+def row(name: str, op: str, floor: str, samples: list[str], statistic: str = "", measured: str = "") -> GateRow:
+    fold = statistic or ("max" if op == "<=" else "min")
+    return GateRow(name, op, floor, measured or samples[0], len(samples), fold, tuple(samples))
+
+
+END_TO_END = (
+    row("parity.host.cosine", ">=", "0.999", ["0.9995"] * 13, "median"),
+    row("ledger.fallbacks", "<=", "0", ["0"]),
+    row("ledger.never_called", "<=", "0", ["0"]),
+    row("latency.net_win", ">=", "1.02", [f"{p}:1.3{u}" for p in range(8) for u in range(3)], "frt_nw_1", "1.31"),
+)
+GATES = (
+    *(row(name, "<=", "0", ["0"]) for name in ("null_control.tensors_differing", "contract.failed")),
+    *(row(name, ">=", "1", ["1"]) for name in ("null_control.repeat_identical", "seats.certified")),
+    *(
+        row(f"parity.seam.{name}", "<=", "1", ["0.001"])
+        for name in ("reference_ratio", "slope", "rel_l2", "row_rel_l2", "max_abs")
+    ),
+    *END_TO_END,
+)
+
+
+@dataclass
+class World:
+    """Everything a deployer has. Tests change one thing in it, before or after it is certified.
+
+    Attributes:
+        root: Folder of the world.
+        model: The live model.
+        twin: An untouched copy of it.
+        claims: Changes to the record that is certified.
+        terms: Who issues, and for how long.
+    """
+
+    root: Path
+    model: nn.Module
+    twin: nn.Module
+    claims: dict[str, Any] = field(default_factory=dict)
+    terms: dict[str, Any] = field(
+        default_factory=lambda: {
+            "issuer": "acme",
+            "serial": 1,
+            "issued_at": NOW - timedelta(days=2),
+            "expires_at": NOW + timedelta(days=90),
+        }
+    )
+
+    @property
+    def registry(self) -> Registry:
+        given = {"catalog": "toy_world_catalog", "impls": IMPLS, "hosts": HOSTS, "schemes": "toy_world_schemes"}
+        return Registry.of([Provider(group, package, "acme 1", self.root / group) for group, package in given.items()])
+
+    @property
+    def out(self) -> Path:
+        return self.root / "certs"
+
+    @property
+    def kernel(self) -> Path:
+        return self.root / "kernel" / "build" / "torch-cpu"
+
+    def facts(self, block: int) -> SeatFacts:
+        at = f"blocks.{block}"
+        slots = {
+            "w_up": SlotRef(f"{at}.up.weight", transpose=True),
+            "w_down": SlotRef(f"{at}.down.weight", transpose=True),
+        }
+        dims, points = {"D": 8, "F": 12}, {"x": PointAt(at)}
+        return SeatFacts("toy_ffn", ModuleSeat(at), {"activation": "relu"}, dims, slots, {}, "float32", points)
+
+    def record(self, blocks: Iterable[int] = (0, 1)) -> Record:
+        """Return the record of the world as it lies on disk and in memory now."""
+        registry, seats = self.registry, [self.facts(block) for block in blocks]
+        build = read_build(REPO, self.root / "kernel")
+        named = {
+            **impl_subjects(registry.impl("toy_ffn", "toy")),
+            **structure_subjects(registry.structure("toy_ffn")),
+            **scheme_subjects(registry.scheme("toy")),
+            **host_subjects(registry.host("toy")),
+        }
+        subjects = [FileDigest(f"kernel/{file.name}", file.sha256) for file in build.files]
+        subjects += [FileDigest(name, file_digest(path)) for name, path in named.items()]
+        host = host_facts(
+            self.model,
+            name="toy",
+            projection={"width": 8, "hidden": 12},
+            seats=seats,
+            weights="trained",
+            checkpoint=f"sha256:{'c' * 64}",
+        )
+        scales = self.root / "scales.safetensors"
+        save_artefact(scales, {seat.id: Scales({"x": 0.25}) for seat in seats})
+        store.write_artefact(self.out, "toy", "cpu", scales.read_bytes())
+        artefact = FileDigest("scales.safetensors", file_digest(scales))
+        return replace(
+            Record(
+                key=RecordKey(Cell("toy_ffn", "toy", "toy", "toy", "cpu"), "eager", "decode", "tiny"),
+                structure_version=1,
+                impl_version=3,
+                subjects=tuple(subjects),
+                kernel=KernelFacts(REPO, build.facts.revision, build.facts.variant, build.facts.tree_digest),
+                host=host,
+                device=present_facts("cpu"),
+                software={"torch": metadata.version("torch")},
+                seats=tuple(SeatRecord(seat, weights_digest(self.model, seat), {"x": "0.25"}) for seat in seats),
+                refused={"blocks.9": "parity: too far"},
+                rows=(1, 8),
+                dtype="float32",
+                calibration=CalibrationFacts(artefact, "amax", 1, "d" * 64, "e" * 64),
+                gates=GATES,
+                attempts=1,
+                seed=7,
+                evidence=(),
+                checker=FileDigest("pytest-frt", "f" * 64),
+            ),
+            **self.claims,
+        )
+
+    def certify(self, *records: Record) -> World:
+        """Sign the records (or the world's own) and a plan of them all."""
+        cells = [statement.build_cell(record, **self.terms) for record in records or (self.record(),)]
+        found = sorted((hashlib.sha256(cell).hexdigest(), statement.parse_payload(cell)) for cell in cells)
+        first = found[0][1].record  # type: ignore[union-attr]
+        plan = PlanRecord(
+            name="toy-cpu@eager.decode.tiny.hot",
+            members=tuple(name for name, _ in found),
+            keys=tuple(cell.record.key.id for _, cell in found),  # type: ignore[union-attr]
+            dropped={},
+            gates=END_TO_END,
+            host=first.host,
+            device=first.device,
+            software=first.software,
+            attempts=1,
+            seed=7,
+            checker=first.checker,
+        )
+        for payload in (*cells, statement.build_plan(plan, **self.terms)):
+            store.write_certificate(self.out, dsse.sign(payload, KEY))
+        return self
+
+    def trust(self, *changes: tuple[str, str]) -> Path:
+        text = POLICY
+        for old, new in changes:
+            assert old in text, old
+            text = text.replace(old, new)
+        path = self.root / "trust.toml"
+        path.write_text(text)
+        path.chmod(0o600)
+        return path
+
+    def attach(self, *changes: tuple[str, str], **options: Any) -> Handle:
+        trust = self.trust(*changes)
+        builds = {REPO: self.root / "kernel"}
+        return attach(self.model, **{"certificates": self.out, "trust": trust, "now": NOW, "kernels": builds} | options)
+
+    def is_untouched(self) -> bool:
+        """Whether the model is the untouched twin: tree, attributes, tensors and answers."""
+        ours, theirs = dict(self.model.named_modules()), dict(self.twin.named_modules())
+        mine, its = self.model.state_dict(), self.twin.state_dict()
+        return (
+            list(ours) == list(theirs)
+            and all(type(ours[at]) is type(theirs[at]) and set(vars(ours[at])) == set(vars(theirs[at])) for at in ours)
+            and all(torch.equal(mine[name], its[name]) for name in its)
+            and torch.equal(self.model(rows(4)), self.twin(rows(4)))
+        )
+
+
+def rows(count: int) -> Tensor:
+    return torch.randn(count, 8, generator=torch.Generator().manual_seed(count))
+
+
+def write(root: Path) -> None:
+    for name, text in FILES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    document = {**METADATA, "backend": {"type": "cpu"}}
+    (root / "kernel" / "build" / "torch-cpu" / "metadata.json").write_text(json.dumps(document))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Return a world that nobody has certified yet."""
+    write(tmp_path)
+    module: ModuleType = load_file(tmp_path / "model.py")
+    torch.manual_seed(0)
+    model = module.Model().eval().requires_grad_(requires_grad=False)
+    built = World(tmp_path, model, copy.deepcopy(model))
+    monkeypatch.setattr(Registry, "load", classmethod(lambda _cls: built.registry))
+    return built
