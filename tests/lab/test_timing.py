@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import subprocess
 from collections.abc import Iterator
 from statistics import median
 from typing import Any
@@ -113,12 +115,12 @@ def test_clock_that_lies_differs_from_the_judges(timing: TimingLab, toy: Any) ->
     assert min(pair.candidate.judge_s / pair.candidate.worker_s for pair in pairs(evidence)) > 2
 
 
-def test_helper_process_beside_the_timing_is_a_crash(timing: TimingLab, toy: Any) -> None:
-    with TimingGroup(timing, toy.job("leaves_helper")) as group:
-        verdict = group.collect(ask("leaves_helper"))
-    assert isinstance(verdict, Crashed)
-    assert (verdict.kind, verdict.detail.startswith("1 processes run beside")) == ("CRASH", True)
-    assert not group._fleet.strays()
+def test_stray_process_is_found_by_its_mark_and_ended(timing: TimingLab) -> None:
+    fleet = timing.fleet("stray")
+    stray = subprocess.Popen(["sleep", "60"], env={"FRT_LAB": fleet._mark}, start_new_session=True)  # noqa: S607
+    assert fleet.strays() == [stray.pid]
+    fleet.close()
+    assert stray.wait(5) == -signal.SIGKILL
 
 
 def test_comparison_sets_the_compiled_base_beside_the_eager_arm(timing: TimingLab, toy: Any) -> None:

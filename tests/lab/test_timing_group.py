@@ -47,6 +47,7 @@ class Fleet:
     def __init__(self, *, broken: str = "", fatal: str = "", private: int = 1, candidate_s: float = 0.5) -> None:
         self.broken, self.fatal, self.private, self.candidate_s = broken, fatal, private, candidate_s
         self.log: list[str] = []
+        self.left: list[int] = []
         self.loads: list[tuple[tuple[str, ...], int]] = []
 
     def load(self, job: TimingJob, count: int, rng: random.Random) -> list[Process]:  # noqa: ARG002
@@ -58,7 +59,7 @@ class Fleet:
         return [Process(self.log, self.fatal, self.private, self.candidate_s) for _ in range(count)]
 
     def strays(self) -> list[int]:
-        return []
+        return self.left
 
     def close(self, processes: Sequence[Process] | None = None) -> None:
         """Nothing runs."""
@@ -247,6 +248,15 @@ def test_arm_that_cannot_load_falls_alone(make: Make) -> None:
     assert isinstance(group.collect(ask("b")), TimingEvidence)
     assert group.collect(ask("a")) == Crashed("net_win", "CRASH", "a cannot be imported")
     assert [arms for arms, _ in fleet.loads] == [ARMS, ("b",), ("b",), ("a",)]
+
+
+@pytest.mark.parametrize("resident", [True, False], ids=["by_looks", "by_batches"])
+def test_helper_process_beside_the_timing_is_a_crash(make: Make, resident: bool) -> None:  # noqa: FBT001
+    fleet = Fleet()
+    fleet.left = [7]
+    verdict = make(fleet, resident=resident).collect(ask())
+    assert isinstance(verdict, Crashed)
+    assert verdict.detail.startswith("1 processes run beside")
 
 
 def test_dead_arm_is_not_tried_again(make: Make) -> None:

@@ -100,17 +100,12 @@ for found in gc.get_objects():
     if type(found).__name__ == "Clock":
         found._read = lambda read=found._read: read() / 4
 """
-HELPER = """
-import subprocess
-subprocess.Popen(["sleep", "60"])
-"""
 IMPLS = {
     "faster": IMPL.format(name="faster", turns=1, spoil=""),
     "equal": IMPL.format(name="equal", turns=3, spoil=""),
     "wrong": IMPL.format(name="wrong", turns=1, spoil=" * torch.tensor([1.0, 0.0]).repeat(x.shape[-1] // 2)"),
     "sleeps_in_base": IMPL.format(name="sleeps_in_base", turns=3, spoil="") + SLEEP_IN_BASE,
     "lies": IMPL.format(name="lies", turns=3, spoil="") + HALVE_THE_CLOCK,
-    "leaves_helper": IMPL.format(name="leaves_helper", turns=1, spoil="") + HELPER,
 }
 SEAT = SeatFacts(
     structure="linear_proj",
@@ -137,7 +132,7 @@ class Toy:
         for name, text in {"toy/host.yaml": HOST_YAML, "toy/host.py": HOST, "seats.json": codec.dumps((SEAT,))}.items():
             self._write(name, text)
         for name, text in IMPLS.items():
-            self._write(f"impls/{name}.py", text)
+            self._write(f"impls/linear_proj/{name}.py", text)
         self._write("kernel/build.toml", _BUILD_TOML)
         self._write("kernel/torch-ext/toy/__init__.py", "")
         (self._variant,) = build_noarch(read_project(folder / "kernel"), folder / "kernel" / "build")
@@ -155,7 +150,7 @@ class Toy:
             self._repository / "catalog" / "linear_proj",
             self._repository / "pytest_frt" / "schemes" / "none.py",
         )
-        file = str(self._folder / "impls" / f"{impl}.py")
+        file = str(self._folder / "impls" / "linear_proj" / f"{impl}.py")
         return UnitRef(
             "linear_proj",
             str(structure),
