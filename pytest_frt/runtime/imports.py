@@ -43,10 +43,13 @@ def execute(copy: CodeCopy) -> ModuleType:
     key = f"{private}/{copy.main}"
     if key not in _LOADED:
         package = copy.package or private
-        with _only(package, _files(package, copy)) as loaded:
+        files = _files(package, copy)
+        with _only(package, files) as loaded:
             module = importlib.import_module(_dotted(package, copy.main))
         for name, one in loaded.items():
             _rename(one, private + name.removeprefix(package))
+        # What the files import of each other later, inside functions, is found by the private name.
+        sys.meta_path.insert(0, _Finder(private, {private + name.removeprefix(package): files[name] for name in files}))
         _LOADED[key] = module
     return _LOADED[key]
 

@@ -210,10 +210,11 @@ class Guard:
         warnings.warn(f"seat {self.counts.seat} was given back to the host: {because}", SeatWarning, stacklevel=6)
 
     def _raise_if_closed(self, why: Admission, x: object) -> None:
-        if why is Admission.SERVED or not (self.final or (self.strict and why.fallback)):
-            return
-        hint = "the originals were freed: load the model again" if self.final else "attach with strict=False"
-        raise GuardRefused(self._sentence(why, x), hint=f"call it as certified, or {hint}")
+        if self.final and why is not Admission.SERVED:
+            message = f"{self._sentence(why, x)}; the originals were freed"
+            raise GuardRefused(message, hint="call it as certified, or load the model again")
+        if self.strict and why.fallback:
+            raise GuardRefused(self._sentence(why, x), hint="call it as certified, or attach with strict=False")
 
     def _sentence(self, why: Admission, x: object) -> str:
         form = self.form

@@ -66,7 +66,8 @@ def free(model: nn.Module, hosts: Iterable[nn.Module], spill: str | Path | None)
     Raises:
         StorageFault: the spill file cannot be written, or exists; nothing was freed.
     """
-    inside = {id(module) for host in hosts for module in host.modules()}
+    # A seat module shares the dictionaries of the host module it stands in for.
+    inside = {id(owner) for host in hosts for module in host.modules() for owner in _owners(module)}
     mine = dict(_tensors(model, inside, wanted=True))
     shared = {_storage(tensor) for _, tensor in _tensors(model, inside, wanted=False)}
     alone = {name: tensor for name, tensor in mine.items() if _storage(tensor) not in shared}
@@ -78,12 +79,16 @@ def free(model: nn.Module, hosts: Iterable[nn.Module], spill: str | Path | None)
     return Freed(alone, size, file, digest)
 
 
+def _owners(module: nn.Module) -> tuple[Mapping[str, Tensor | None], ...]:
+    return module._parameters, module._buffers  # noqa: SLF001
+
+
 def _tensors(model: nn.Module, inside: set[int], *, wanted: bool) -> Iterator[tuple[str, Tensor]]:
     for path, module in model.named_modules():
-        if (id(module) in inside) is not wanted:
-            continue
-        own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
-        yield from ((f"{path}.{name}" if path else name, tensor) for name, tensor in own)
+        for owner in _owners(module):
+            if (id(owner) in inside) is wanted:
+                named = ((f"{path}.{name}" if path else name, tensor) for name, tensor in owner.items())
+                yield from ((name, tensor) for name, tensor in named if tensor is not None)
 
 
 def _storage(tensor: Tensor) -> int:
