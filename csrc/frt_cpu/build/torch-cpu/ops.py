@@ -17,8 +17,8 @@ from .held import DynamicInt8, Fp16Packed, Fp32Packed, Plain, StaticFp8, WeightI
 from .quantize import FP8_MAX
 
 _NAMESPACE: Final = add_op_namespace_prefix("").rstrip(":")
-_LIBRARY: Final = torch.library.Library(_NAMESPACE, "DEF")
-_OWN: Final = torch.library.Library(_NAMESPACE, "IMPL", "CPU")
+_LIBRARY: Final = torch.library.Library(_NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
+_OWN: Final = torch.library.Library(_NAMESPACE, "IMPL", "CPU")  # type: ignore[no-untyped-call]
 _SCHEMA: Final = "(Tensor x, SymInt handle, SymInt out_features) -> Tensor"
 
 # Scales per tensor over 7 bits: sums of two 8-bit products then fit the 16-bit steps of machines without VNNI.
@@ -32,22 +32,24 @@ def _plain(rows: Tensor, handle: int) -> Tensor:
 
 def _fp32(rows: Tensor, handle: int) -> Tensor:
     held = take(handle, Fp32Packed)
-    return torch.ops.mkldnn._linear_pointwise.default(rows, held.pack, held.bias, "none", [], "")
+    out: Tensor = torch.ops.mkldnn._linear_pointwise.default(rows, held.pack, held.bias, "none", [], "")
+    return out
 
 
 def _fp16(rows: Tensor, handle: int) -> Tensor:
-    return torch.ops.quantized.linear_dynamic_fp16.default(rows, take(handle, Fp16Packed).pack)
+    out: Tensor = torch.ops.quantized.linear_dynamic_fp16.default(rows, take(handle, Fp16Packed).pack)
+    return out
 
 
 def _w8(rows: Tensor, handle: int) -> Tensor:
     held = take(handle, WeightInt8)
-    sums = torch.ops.aten._weight_int8pack_mm.default(rows.bfloat16(), held.codes, held.ones)
+    sums: Tensor = torch.ops.aten._weight_int8pack_mm.default(rows.bfloat16(), held.codes, held.ones)
     out = sums.float().mul_(held.scale)
     return out if held.bias is None else out.add_(held.bias)
 
 
 def _dyn8(rows: Tensor, handle: int) -> Tensor:
-    out = torch.ops.quantized.linear_dynamic.default(rows, take(handle, DynamicInt8).pack, REDUCE_RANGE)
+    out: Tensor = torch.ops.quantized.linear_dynamic.default(rows, take(handle, DynamicInt8).pack, REDUCE_RANGE)
     # The range of a tensor with a NaN or an infinity is undefined, and the codes would look like numbers.
     if not math.isfinite(rows.sum().item()) and not rows.isfinite().all():
         out.fill_(math.nan)
@@ -78,8 +80,8 @@ def _op(name: str, run: Callable[[Tensor, int], Tensor]) -> torch._ops.OpOverloa
         out = run(x.reshape(-1, x.shape[-1]).contiguous(), handle)
         return out.view(shape)
 
-    _LIBRARY.define(name + _SCHEMA)
-    _OWN.impl(name, op)
+    _LIBRARY.define(name + _SCHEMA)  # type: ignore[no-untyped-call]
+    _OWN.impl(name, op)  # type: ignore[no-untyped-call]
     torch.library.register_fake(add_op_namespace_prefix(name), _fake, lib=_LIBRARY)
     overload: torch._ops.OpOverload = getattr(getattr(torch.ops, _NAMESPACE), name).default
     return overload

@@ -28,7 +28,7 @@ def unsupported(layer: str) -> str:
     need = _NEEDS[layer]
     if need == ENGINE and ENGINE not in torch.backends.quantized.supported_engines:
         return f"{layer} needs torch with {ENGINE}; this one has {torch.backends.quantized.supported_engines}"
-    if need == "onednn" and not torch.backends.mkldnn.is_available():
+    if need == "onednn" and not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return f"{layer} needs torch with oneDNN"
     return ""
 

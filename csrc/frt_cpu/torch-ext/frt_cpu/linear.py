@@ -124,7 +124,7 @@ def fp8_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = (), *, inpu
     scale = torch.tensor(input_scale, dtype=torch.float32)
     if not (scale > 0 and scale.isfinite() and scale.reciprocal().isfinite()):
         raise ValueError(f"the input scale {input_scale} has no positive, finite float32 reciprocal")
-    pieces = [fp8_tensor(piece) for piece in weight.split([piece.shape[0] for piece in weights])]
+    pieces = [fp8_tensor(piece) for piece in torch.split(weight, [piece.shape[0] for piece in weights])]
     codes = torch.cat([codes.view(torch.uint8) for codes, _ in pieces]).view(torch.float8_e4m3fn)
     channel = torch.cat([one.expand(codes.shape[0]) for codes, one in pieces])
     held = StaticFp8(codes.t(), channel, scale, scale.reciprocal(), torch.ones(()), bias)
