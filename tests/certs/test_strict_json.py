@@ -76,7 +76,7 @@ def test_within_the_caps(data: bytes) -> None:
     assert parse(data, STATEMENT) == json.loads(data)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(DOCUMENTS)
 def test_what_is_written_reads_back(document: Json) -> None:
     data = serialise(document)
