@@ -1,0 +1,196 @@
+"""The single-seat door: one module in, one checked module out, or a refusal with the numbers. No certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from pytest_frt.contracts.evidence import SeamMetrics
+from pytest_frt.contracts.impl import Scales
+from pytest_frt.contracts.scheme import Scheme
+from pytest_frt.contracts.seat import ModuleSeat, SeatFacts
+from pytest_frt.errors import FrtError, GateRefused, SwapRefused
+from pytest_frt.lab import seam
+from pytest_frt.lab.oracle import SeatOracle
+from pytest_frt.lab.units import load_scheme
+from pytest_frt.measure.metrics import seam_metrics
+from pytest_frt.registry import ImplEntry, Registry, StructureEntry, load_impl, load_module
+from pytest_frt.rules import seam as limits
+from pytest_frt.seat import kernels, swap
+from pytest_frt.seat.bind import BoundSeat, bind_unit
+from pytest_frt.seat.calibrate import calibrate
+from pytest_frt.seat.discover import discover
+from pytest_frt.seat.kernel_build import resolve
+
+SEAT = "seat"
+CASE_SEED = 0
+Compute = Callable[[Tensor], Tensor | tuple[Tensor, ...]]
+Apply = Callable[[Compute], tuple[Tensor, ...]]
+
+
+def frt_get(structure: str) -> Door:
+    """Return the door of a structure.
+
+    Raises:
+        UsageFault: no installed structure is called so; the hint names the nearest.
+        ProviderBroken: it could not be read.
+    """
+    registry = Registry.load()
+    return Door(registry, registry.structure(structure))
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Binds impls of one structure to single modules.
+
+    Attributes:
+        registry: Installed entries.
+        structure: The structure.
+    """
+
+    registry: Registry
+    structure: StructureEntry
+
+    def bind(
+        self,
+        module: nn.Module,
+        *,
+        calibration: Sequence[Tensor],
+        impl: str | None = None,
+        scheme: str | None = None,
+        builds: Mapping[str, str | Path] | None = None,
+    ) -> nn.Module:
+        """Return a module that answers like ``module``, faster for the rows its impl admits.
+
+        It is held against the structure's reference in float64 and against the scheme's fake-quantised reference, on
+        the calibration inputs and on the structure's discriminating cases, at the scheme's limits. Calls outside its
+        form run ``module`` exactly. Nothing is timed: whether it pays is for the certifying run to say.
+
+        Args:
+            module: The host module, in evaluation mode. It is kept, and not changed.
+            calibration: Real inputs ``[..., K]``; every tensor is one sample.
+            impl: Impl to bind; None tries every one of the structure by name and takes the first that passes.
+            scheme: Scheme to bind for; None tries every one of the impl.
+            builds: Kernel repo id to a local build, for kernels that are not part of this distribution.
+
+        Raises:
+            GateRefused: there is no sample, the module is no seat of the structure, or nothing that was tried passes;
+                each reason carries its number and limit.
+            UsageFault: no such impl or scheme.
+        """
+        if module.training or not calibration:
+            missing = "the module is in training mode" if module.training else "there is no calibration input"
+            raise GateRefused(f"{self.structure.spec.name}: {missing}", hint="call module.eval(); pass real inputs")
+        root = nn.ModuleDict({SEAT: module}).eval()
+        facts = self._facts(root)
+        local = {repo: Path(path) for repo, path in (builds or {}).items()}
+        reasons: list[str] = []
+        for entry, name in self._candidates(impl, scheme):
+            try:
+                bound = _Trial(self, root, facts, entry, name, local).bound(calibration)
+            except SwapRefused:
+                raise  # the impl wrote to the module it was given
+            except FrtError as refusal:
+                reasons.append(f"{entry.impl.name} in {name}: {refusal.message}")
+            else:
+                swap.attach(root, [bound])
+                return root[SEAT]
+        raise GateRefused(
+            f"{self.structure.spec.name}: nothing passes. {'; '.join(reasons)}", hint="keep the host module"
+        )
+
+    def _facts(self, root: nn.Module) -> SeatFacts:
+        seats, others = discover(root, [self.structure.spec])
+        for found in seats:
+            if found.seat == ModuleSeat(SEAT):
+                return found
+        why = "; ".join(f"{other.path}: {other.reason}" for other in others) or "it has none of the structure's parts"
+        raise GateRefused(f"the module is no single-module seat of {self.structure.spec.name}: {why}")
+
+    def _candidates(self, impl: str | None, scheme: str | None) -> Iterator[tuple[ImplEntry, str]]:
+        name = self.structure.spec.name
+        chosen = (
+            [self.registry.impl(name, impl)]
+            if impl
+            else [entry for key, entry in sorted(self.registry.impls.items()) if key.startswith(f"{name}/")]
+        )
+        if scheme:
+            self.registry.scheme(scheme)  # an unknown word is a usage fault, not an empty list
+        for entry in chosen:
+            yield from ((entry, one) for one in entry.impl.schemes if scheme in (None, one))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """One impl in one scheme on one module."""
+
+    door: Door
+    root: nn.Module
+    facts: SeatFacts
+    entry: ImplEntry
+    scheme_name: str
+    builds: Mapping[str, Path]
+
+    @torch.no_grad()
+    def bound(self, calibration: Sequence[Tensor]) -> BoundSeat:
+        """Calibrate, bind and check.
+
+        Raises:
+            GateRefused: a refusal to bind, or a comparison over its limit.
+            FrtError: no kernel, no calibration, a broken entry.
+        """
+        scheme = load_scheme(str(self.door.registry.scheme(self.scheme_name).file))
+        passes = [partial(self.root[SEAT], x) for x in calibration]  # type: ignore[index]
+        scales = calibrate(self.root, passes, [self.facts], scheme)
+        impl = self.entry.impl
+        bound, refused = bind_unit(
+            self.root,
+            [self.facts],
+            structure=self.door.structure.spec,
+            impl=load_impl(self.entry),
+            scheme=self.scheme_name,
+            scales=scales,
+            kernel=kernels.load_build(resolve(impl.kernel, local=self.builds)),
+            rows=impl.rows[self.scheme_name],
+        )
+        if refused:
+            raise GateRefused(f"{refused[0].reason}: {refused[0].detail}")
+        for metrics in self._compare(bound[0], scheme, scales.get(self.facts.id, Scales()), calibration):
+            _hold(metrics, scheme)
+        return bound[0]
+
+    def _compare(
+        self, bound: BoundSeat, scheme: Scheme, scales: Scales, calibration: Sequence[Tensor]
+    ) -> Iterator[SeamMetrics]:
+        oracle = SeatOracle(self.root, self.facts, self.door.structure.spec, scheme, scales)
+        flat = torch.cat([x.reshape(-1, x.shape[-1]) for x in calibration])
+        if not seam.covered_rows(flat.shape[0], bound.rows):
+            raise GateRefused(
+                f"{flat.shape[0]} calibration rows, the impl takes {bound.rows[0]} to {bound.rows[1]} a call"
+            )
+        cases = load_module(self.door.structure.cases_file)
+        calls: list[tuple[str, Apply]] = [("real", partial(seam.run_real, x=flat, band=bound.rows))]
+        calls += [(name, partial(_once, x=x)) for name, x in seam.case_inputs(cases, self.facts, bound.rows, CASE_SEED)]
+        for case, apply in calls:
+            triples = zip(apply(bound.module), apply(oracle.reference), apply(oracle.fake_quantised), strict=True)
+            for index, (got, exact, fake) in enumerate(triples):
+                yield seam_metrics(got, exact, fake, seat=SEAT, case=case, output=index, limits=scheme.limits)
+
+
+def _once(call: Compute, x: Tensor) -> tuple[Tensor, ...]:
+    return seam.as_tuple(call(x))
+
+
+def _hold(metrics: SeamMetrics, scheme: Scheme) -> None:
+    word = limits.fault(metrics, scheme.limits)
+    if not word:
+        return
+    numbers, top = limits.numbers(metrics, scheme.limits), limits.ceilings(scheme.limits)
+    over = limits.breaches(metrics, scheme.limits)
+    said = "; ".join(f"{name} {numbers[name]:.6g} (needs <= {top[name]:g})" for name in over) or metrics.mismatch
+    raise GateRefused(f"parity: {word} on {metrics.case}, output {metrics.output}: {said}")

@@ -1,0 +1,125 @@
+"""The single-seat door hands out a checked part, or refuses with the number and the limit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pytest_frt import GateRefused, UsageFault, frt_get
+from pytest_frt.registry import Registry
+from pytest_frt.spec.entries import Provider
+
+STRUCTURE = "linear_proj"
+IMPL = """
+import torch
+from torch import nn
+from pytest_frt.sdk import Impl, Refusal
+IMPL = Impl(name="{name}", structure="linear_proj", version=1, schemes=("none",), kernel="pytest-frt/frt-cpu",
+            rows={{"none": (1, 8)}})
+class Bound(nn.Module):
+    def __init__(self, seat):
+        super().__init__()
+        self.w, self.b = seat.weights["w"], seat.weights.get("b", 0.0)
+    def forward(self, x):
+        y = x @ self.w + self.b
+        return {answer}
+def bind(seat, scales, kernel):
+    return {bind}
+"""
+
+
+@pytest.fixture
+def module() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Linear(16, 24).eval()
+
+
+@pytest.fixture
+def samples() -> list[Tensor]:
+    return [torch.randn(4, 16, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
+
+
+@pytest.fixture
+def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # noqa: ANN201
+    """Return a function that makes the registry hold these impls and no other."""
+
+    def write(**answers: str) -> None:
+        folder = tmp_path / "impls" / STRUCTURE
+        folder.mkdir(parents=True)
+        for name, answer in answers.items():
+            bind = answer if answer.startswith("Refusal") else "Bound(seat)"
+            (folder / f"{name}.py").write_text(IMPL.format(name=name, answer=answer, bind=bind))
+        provider = Provider("impls", "", "acme 1", tmp_path / "impls")
+        held = replace(Registry.load(), impls=Registry.of([provider]).impls)
+        monkeypatch.setattr(Registry, "load", classmethod(lambda _cls: held))
+
+    return write
+
+
+def test_checked_part_serves_and_runs_the_host_outside_its_form(module: nn.Module, samples: list[Tensor]) -> None:
+    part = frt_get(STRUCTURE).bind(module, calibration=samples, impl="torch_packed", scheme="w16a32")
+    with torch.no_grad():
+        assert torch.allclose(part(samples[0]), module(samples[0]), atol=1e-2)
+        assert not torch.equal(part(samples[0]), module(samples[0]))
+        assert torch.equal(part(torch.ones(99, 16)), module(torch.ones(99, 16)))
+    assert part.weight is module.weight
+
+
+SPOILS = {
+    "gain": ("1.01 * y", r"parity: gain on real, output 0: slope 0\.0[01]"),
+    "zeros": ("0 * y", "parity: zeros on real"),
+    "nan": ("y / (y - y)", "parity: nan on real"),
+    "seen_only": ("y if x.abs().sum() < 60 * len(x) else 0 * y", r"parity: \w+ on \w+"),
+    "shape": ("y[..., :3]", "parity: shape on real"),
+    "refuses": ("Refusal('bind', 'smoke', 'not today')", "smoke: not today"),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_bad_part_is_refused_with_the_number(plant, module, samples, spoil) -> None:  # noqa: ANN001
+    answer, words = SPOILS[spoil]
+    plant(bad=answer)
+    with pytest.raises(GateRefused, match=rf"{STRUCTURE}: nothing passes\. bad in none: {words}"):
+        frt_get(STRUCTURE).bind(module, calibration=samples)
+
+
+def test_first_that_passes_is_taken(plant, module, samples) -> None:  # noqa: ANN001
+    plant(a_bad="2 * y", b_good="y", c_good="y")
+    part = frt_get(STRUCTURE).bind(module, calibration=samples)
+    with torch.no_grad():
+        assert torch.allclose(part(samples[0]), module(samples[0]))
+    with pytest.raises(GateRefused, match="a_bad in none: parity"):
+        frt_get(STRUCTURE).bind(module, calibration=samples, impl="a_bad")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "words"),
+    [
+        (nn.Module.train, {}, GateRefused, "training mode"),
+        (nn.Module.eval, {"calibration": []}, GateRefused, "no calibration input"),
+        (nn.Module.eval, {"calibration": [torch.ones(0, 16)]}, GateRefused, "0 calibration rows"),
+        (nn.Module.eval, {"impl": "torch_paked"}, UsageFault, "no impls entry"),
+        (nn.Module.eval, {"scheme": "w16"}, UsageFault, "no schemes entry"),
+        (nn.Module.eval, {"impl": "torch_packed", "scheme": "fp8_static"}, GateRefused, "nothing passes"),
+    ],
+    ids=["training", "no_sample", "no_row", "impl_typo", "scheme_typo", "scheme_of_another"],
+)
+def test_unusable_request_is_refused(module, samples, change, options, error, words) -> None:  # noqa: ANN001
+    change(module)
+    with pytest.raises(error, match=words):
+        frt_get(STRUCTURE).bind(module, **{"calibration": samples} | options)
+
+
+def test_module_without_the_parts_is_refused(samples: list[Tensor]) -> None:
+    with pytest.raises(GateRefused, match="no single-module seat of decoder_ffn"):
+        frt_get("decoder_ffn").bind(nn.Linear(16, 16).eval(), calibration=samples)
+
+
+def test_structure_typo_names_the_nearest() -> None:
+    with pytest.raises(UsageFault) as raised:
+        frt_get("linear_prj")
+    assert "did you mean 'linear_proj'" in raised.value.hint
