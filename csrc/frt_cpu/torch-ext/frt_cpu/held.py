@@ -90,8 +90,3 @@ def take(handle: int, kind: type[Kind]) -> Kind:
         found = "nothing: its layer was freed" if held is None else type(held).__name__
         raise RuntimeError(f"handle {handle} holds {found}, the op needs {kind.__name__}")
     return held
-
-
-def count() -> int:
-    """Return how many packed weights are held."""
-    return len(_TABLE)
