@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -96,3 +97,16 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         pytest_frt.nothing  # noqa: B018
+
+
+CLOCKS_AND_SOCKETS = {"time", "timeit", "socket", "urllib", "http", "requests", "httpx", "huggingface_hub", "asyncio"}
+TOLERANCES = {"allclose", "isclose", "assert_close", "cosine_similarity"}
+
+
+def test_runtime_holds_no_clock_no_socket_and_no_tolerance(repository: Path) -> None:
+    for file in (repository / "pytest_frt" / "runtime").glob("*.py"):
+        tree = ast.parse(file.read_text())
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not {name.partition(".")[0] for name in imported} & CLOCKS_AND_SOCKETS, file
+        assert not {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} & TOLERANCES, file
