@@ -17,7 +17,9 @@ def check_name(kind: str, name: str) -> str:
         SpecError: the name does not match ``[a-z][a-z0-9_]*`` (the dash belongs to cell ids).
     """
     if not NAME.match(name):
-        raise SpecError(f"{kind} name {name!r} does not match [a-z][a-z0-9_]*", hint="use lower-case letters, digits and _")
+        raise SpecError(
+            f"{kind} name {name!r} does not match [a-z][a-z0-9_]*", hint="use lower-case letters, digits and _"
+        )
     return name
 
 
@@ -34,7 +36,7 @@ class Cell:
     @property
     def id(self) -> str:
         """``decoder_ffn-torch_packed-qwen3-w16a32-cpu``."""
-        return "-".join((self.structure, self.impl, self.host, self.scheme, self.device))
+        return f"{self.structure}-{self.impl}-{self.host}-{self.scheme}-{self.device}"
 
     @classmethod
     def parse(cls, text: str) -> Cell:

@@ -1,0 +1,1 @@
+"""Frozen types that every part shares: no behaviour beyond ids."""

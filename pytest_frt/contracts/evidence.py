@@ -32,7 +32,7 @@ class NullControl:
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """How the host called one seat in one phase: ``rows`` are the distinct row counts seen, ``calls`` those inside ``band`` and out.
+    """How the host called one seat in one phase.
 
     Attributes:
         seat: Seat id.
@@ -74,7 +74,9 @@ class HostMetrics:
 
 @dataclass(frozen=True, slots=True)
 class WitnessEvidence:
-    """``witness.json``. Beside it: ``seats.json``, ``seam_inputs.safetensors`` (key ``<phase>/<seat id>``, value ``[rows, K]``),
+    """``witness.json``.
+
+    Beside it: ``seats.json``, ``seam_inputs.safetensors`` (key ``<phase>/<seat id>``, value ``[rows, K]``),
     ``scores.<phase>.safetensors`` (key ``<sample index>``, value ``[P, V]``).
 
     Attributes:
@@ -88,7 +90,8 @@ class WitnessEvidence:
         heldout_digest: sha256 over the held-out samples.
         calibration_digest: sha256 over the calibration samples.
         parameters: Count of host parameters.
-        zeroed: ``<phase>/<structure>`` to host metrics with every seat of that structure returning zeros: the control that must collapse.
+        zeroed: ``<phase>/<structure>`` to host metrics with every seat of that structure returning zeros: the control
+            that must collapse.
         seconds: Wall time.
     """
 
@@ -108,7 +111,7 @@ class WitnessEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """Counts of one seat: ``served`` by the impl, ``band`` rows outside the band run on the host, ``fallbacks`` unexplained.
+    """Counts of one seat.
 
     Attributes:
         seat: Seat id.
@@ -138,8 +141,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CandidateEvidence:
-    """``candidate.json``. Beside it: ``seam.safetensors`` (key ``real/<seat id>`` and ``case/<case>/<seat id>``; several outputs append ``#0``, ``#1``),
-    ``scores.safetensors`` (key ``<sample index>``), ``scales.safetensors`` when calibrated.
+    """``candidate.json``.
+
+    Beside it: ``seam.safetensors`` (key ``real/<seat id>`` and ``case/<case>/<seat id>``; several outputs append
+    ``#0``, ``#1``), ``scores.safetensors`` (key ``<sample index>``), ``scales.safetensors`` when calibrated.
 
     Attributes:
         bound: Seat ids attached.
@@ -189,7 +194,8 @@ class SeamMetrics:
         outliers: Share of elements over the scheme's ``max_abs`` limit.
         cosine: Cosine against the float64 reference.
         elements: Elements compared.
-        mismatch: Both shapes where the candidate's differs from the reference's; the other numbers then state a total error.
+        mismatch: Both shapes where the candidate's differs from the reference's; the other numbers then state a total
+            error.
     """
 
     seat: str
@@ -230,73 +236,3 @@ class ParityEvidence:
     seam: tuple[SeamMetrics, ...]
     host: tuple[HostMetrics, ...]
     zeroed: tuple[HostMetrics, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TimedSample:
-    """One timed region of one arm.
-
-    Attributes:
-        arm: ``base`` or an arm name.
-        state: Which prepared input.
-        worker_s: Seconds by the worker's clock around the work.
-        judge_s: Seconds by the judge's clock around the command.
-        canary_s: Seconds of the canary timed next to it.
-    """
-
-    arm: str
-    state: int
-    worker_s: float
-    judge_s: float
-    canary_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class TimedPair:
-    """Two samples taken back to back; ``base_first`` says in which order."""
-
-    base: TimedSample
-    candidate: TimedSample
-    base_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessTiming:
-    """One fresh process: blocks of two pairs (AB BA or BA AB) for one arm, its null pairs, and the machine's state.
-
-    Attributes:
-        process: Index.
-        blocks: Units, each of two pairs.
-        null: Base-against-base pairs through a full detach/attach cycle (``candidate`` is the second base).
-        output_mismatch: Worst cosine between kept timed outputs and the witness's, 1.0 when none was kept.
-        steal_s: Stolen CPU seconds during the timed region (CPU), 0 where unknown.
-        pressure: Share of time stalled on CPU by /proc/pressure, 0 where unknown.
-        wall_s: Seconds of the timed region.
-    """
-
-    process: int
-    blocks: tuple[tuple[TimedPair, TimedPair], ...]
-    null: tuple[TimedPair, ...]
-    output_mismatch: float
-    steal_s: float
-    pressure: float
-    wall_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class TimingEvidence:
-    """All processes of one record, and the witness processes that ran the base with no impl loaded.
-
-    Attributes:
-        processes: Per fresh process.
-        witness_base_s: Base medians of witness processes, seconds.
-        attempt: Which consecutive attempt this is, from 1.
-        quick: True for the provisional form.
-        repeats: Executions per timed region, equal in both arms and all processes; seconds of a sample are the region's.
-    """
-
-    processes: tuple[ProcessTiming, ...]
-    witness_base_s: tuple[float, ...]
-    attempt: int
-    quick: bool
-    repeats: int = 1

@@ -16,7 +16,8 @@ class PhaseSpec:
 
     Attributes:
         name: ``decode``, ``denoise`` or ``prefill``.
-        rows: Inclusive rows a seat sees in this phase at ``real`` size; decode lies in 1-8, denoise in 10-64, prefill from 256.
+        rows: Inclusive rows a seat sees in this phase at ``real`` size: decode within 1-8, denoise within 10-64,
+            prefill from 256.
         timed_rows: Rows of one timed execution (``prepare`` is asked for this many).
         score_positions: Scored positions per held-out sample (at most 32).
     """
@@ -36,7 +37,7 @@ class HostSpec:
         summary: One sentence.
         output: ``distribution`` (logits over a vocabulary) or ``values``.
         sizes: Subset of ``("tiny", "real", "full")``.
-        weights: Size to ``trained`` or ``random``; random makes host-level parity vacuous, the seam carries the verdict.
+        weights: Size to ``trained`` or ``random``; random makes host-level parity vacuous: the seams carry the verdict.
         forms: Deployment forms it can run, e.g. ``("eager", "compiled")``.
         phases: Row regimes.
         structures: Structures looked for; empty means every one in the catalog.

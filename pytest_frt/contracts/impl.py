@@ -51,7 +51,7 @@ class Scales:
     """Certified static scales of one seat: point name to the float32 scale.
 
     Attributes:
-        by_point: Point name to per-tensor scale (``amax / format maximum``); empty for schemes without static activations.
+        by_point: Point name to per-tensor scale (``amax / format maximum``); empty without static activations.
     """
 
     by_point: dict[str, float] = field(default_factory=dict)

@@ -109,7 +109,7 @@ class CandidateJob:
 
 @dataclass(frozen=True, slots=True)
 class OracleJob:
-    """Reference and fake-quantised reference in float64 on what the candidate was given; runs after the candidate exited, without impl code.
+    """Reference and fake-quantised reference in float64, after the candidate exited, without impl code.
 
     Attributes:
         host: Host to build (for the weights).

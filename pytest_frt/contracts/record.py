@@ -70,7 +70,7 @@ class SeatRecord:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationFacts:
-    """Calibration artefact (safetensors) by digest, how it was made, and the digests of what it saw and what was held out."""
+    """Calibration artefact by digest, how it was made, and the digests of what it saw and what was held out."""
 
     artefact: FileDigest
     method: str
@@ -86,7 +86,7 @@ class Record:
     Attributes:
         key: Cell, form, phase, size, cache.
         structure_version, impl_version: Integers of the entries.
-        subjects: Files that exist as files: kernel variant files, impl import closure, structure.yaml, reference.py, host files.
+        subjects: Files by digest: kernel variant, impl import closure, structure.yaml, reference.py, host entry.
         kernel: The kernel build.
         host: Host identity.
         device: Device facts.

@@ -40,7 +40,8 @@ class SeamRule:
     Attributes:
         name: Id of the rule inside its structure.
         kind: ``module`` or ``pair``.
-        places: Child paths relative to the parent module; ``("",)`` is the module itself. For a pair the first is the producer.
+        places: Child paths relative to the parent module; ``("",)`` is the module itself. A pair's
+            first is the producer.
         slots: Slot name to ``child.tensor`` relative to the parent module.
         transpose: Slots stored ``[out, in]`` by the host.
         absent: Tensors that must not exist (e.g. ``gate_proj.bias``): their presence is a refusal.
@@ -48,7 +49,8 @@ class SeamRule:
         variant: Variant values that this rule fixes.
         points: Point name to the child whose input is the point; ``""`` is the module itself.
         constants: Scalar name to ``child.attribute`` (or ``=number``).
-        join: ``fanout`` (each place returns its own output) or ``chain`` (the producer returns the result, the consumer hands it on). Pairs only.
+        join: Pairs only. ``fanout``: each place returns its own output; ``chain``: the producer returns the result, the
+            consumer hands it on.
         min_elements: Smallest count of matmul weight elements worth a seat.
         remaining: True when the rule takes only modules that no seat of another rule covers.
     """

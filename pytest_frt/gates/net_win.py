@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Final
 
-from pytest_frt.contracts.evidence import TimingEvidence
+from pytest_frt.contracts.timing import TimingEvidence
 from pytest_frt.contracts.verdict import Inconclusive, Invalid, Measured, Pass, Verdict
 from pytest_frt.measure.timing import Summary, summarise
 from pytest_frt.rules import validity

@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,7 +162,7 @@ def _lifecycle(
 
 @torch.no_grad()
 def run(job: CandidateJob) -> None:
-    """Fill ``job.out`` with ``candidate.json``, ``seam.safetensors``, ``scores.safetensors`` and, when calibrated, ``scales.safetensors``."""
+    """Fill ``job.out``; see ``contracts.evidence.CandidateEvidence`` for the files."""
     began, out, before = time.monotonic(), Path(job.out), set(sys.modules)
     host = hosting.build(job.host)
     drawn = hosting.split(host, job.host)
@@ -169,9 +170,7 @@ def run(job: CandidateJob) -> None:
     inputs = load_file(job.seam_inputs)
 
     def passes() -> list[Callable[[], object]]:
-        return [
-            lambda sample=sample: host.program.score(host.model, [sample], job.phase) for sample in drawn.calibration
-        ]
+        return [partial(host.program.score, host.model, [sample], job.phase) for sample in drawn.calibration]
 
     units = [bind(host.model, load_unit(ref), seats, job.scales, passes) for ref in job.units]
     seam_run = SeamRun()

@@ -75,7 +75,7 @@ def build(ref: HostRef) -> Hosting:
     torch.manual_seed(ref.request.seed)
     model = program.build(ref.request).eval()
     for parameter in model.parameters():
-        parameter.requires_grad_(requires_grad=False)
+        parameter.requires_grad_(False)  # noqa: FBT003 (torch's signature)
     return Hosting(spec, program, model)
 
 

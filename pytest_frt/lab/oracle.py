@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.job import OracleJob, UnitRef
     from pytest_frt.contracts.scheme import Scheme, SeamLimits
     from pytest_frt.contracts.structure import Structure
+
+    SeamCall = Callable[[Tensor], tuple[Tensor, ...]]
 
 
 class SeatOracle:
@@ -79,7 +82,7 @@ def _judge(
     seat: str,
     case: str,
     got: tuple[Tensor, ...],
-    apply: Callable[[Callable], tuple[Tensor, ...]],
+    apply: Callable[[SeamCall], tuple[Tensor, ...]],
 ) -> list[SeamMetrics]:
     exact, fake = apply(oracle.reference), apply(oracle.fake_quantised)
     if len(got) != len(exact):
@@ -90,6 +93,10 @@ def _judge(
         seam_metrics(g, e, f, seat=seat, case=case, output=index, limits=scheme.limits)
         for index, (g, e, f) in enumerate(zip(got, exact, fake, strict=True))
     ]
+
+
+def _on(inputs: Tensor, call: SeamCall) -> tuple[Tensor, ...]:
+    return call(inputs)
 
 
 def _outputs(reader: safe_open, keys: set[str], prefix: str, seat: str) -> tuple[Tensor, ...]:
@@ -111,7 +118,8 @@ def _seat(
     x: Tensor | None,
     reader: safe_open,
 ) -> list[SeamMetrics]:
-    keys, found = set(reader.keys()), []
+    keys = set(reader.keys())
+    found: list[SeamMetrics] = []
     if x is not None:
         rows = seam.covered_rows(x.shape[0], unit.rows)
         got = _outputs(reader, keys, "real", facts.id)
@@ -120,7 +128,7 @@ def _seat(
     cases = load_module(Path(unit.structure_folder) / "cases.py")
     for name, inputs in seam.case_inputs(cases, facts, unit.rows, job.case_seed):
         got = _outputs(reader, keys, f"case/{name}", facts.id)
-        found += _judge(oracle, scheme, facts.id, name, got, lambda call, inputs=inputs: call(inputs))
+        found += _judge(oracle, scheme, facts.id, name, got, partial(_on, inputs))
     return found
 
 

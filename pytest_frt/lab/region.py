@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pytest_frt.contracts.evidence import ProcessTiming, TimedPair, TimedSample
+from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimedSample
 from pytest_frt.errors import EvidenceError
 from pytest_frt.lab.kept import Values, agreement, take
 from pytest_frt.lab.machine import Load

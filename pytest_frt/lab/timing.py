@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from pytest_frt.contracts.evidence import TimedPair
 from pytest_frt.contracts.job import TimingJob
+from pytest_frt.contracts.timing import TimedPair
 from pytest_frt.contracts.verdict import Crashed
 from pytest_frt.lab.fleet import Fleet, Site
 from pytest_frt.lab.locks import DeviceLock

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
-from pytest_frt.contracts.evidence import TimingEvidence
 from pytest_frt.contracts.job import TimingJob
+from pytest_frt.contracts.timing import TimingEvidence
 from pytest_frt.contracts.verdict import Crashed, Verdict
 from pytest_frt.lab.machine import available_bytes
 from pytest_frt.lab.region import ArmRun, Draw

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_frt.contracts.evidence import TimedSample
 from pytest_frt.contracts.job import TimingJob
+from pytest_frt.contracts.timing import TimedSample
 from pytest_frt.contracts.verdict import Crashed
 from pytest_frt.errors import EvidenceError
 from pytest_frt.lab.launch import describe_exit, launch

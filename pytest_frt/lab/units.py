@@ -69,7 +69,8 @@ def load_unit(ref: UnitRef) -> LoadedUnit:
     module, facts = kernels.load(ref.kernel_repo, Path(ref.kernel_path))
     if facts.tree_digest != ref.kernel_digest:
         raise KernelMismatch(
-            f"kernel {ref.kernel_repo} in {ref.kernel_path} has tree digest {facts.tree_digest}, the judge resolved {ref.kernel_digest}",
+            f"kernel {ref.kernel_repo} in {ref.kernel_path} has tree digest {facts.tree_digest}, "
+            f"the judge resolved {ref.kernel_digest}",
             hint="do not rebuild a kernel while it is being certified",
         )
     return LoadedUnit(ref, load_impl(ref.impl_file), scheme, module, facts)
@@ -96,7 +97,9 @@ def bind(
         scales_file: Calibration artefact, or empty to calibrate when the scheme needs scales.
         passes: Returns one zero-argument host run per calibration sample.
     """
-    mine, scales, unseen = members(unit.ref, seats), {}, ()
+    mine = members(unit.ref, seats)
+    scales: dict[str, Scales] = {}
+    unseen: tuple[Refusal, ...] = ()
     if unit.scheme.statistic != NO_STATISTIC:
         scales, unseen = _scales(model, unit, mine, scales_file, passes)
     bound, refused = bind_unit(

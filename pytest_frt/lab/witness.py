@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ROWS_PER_CALL = 8
 """Rows kept of one call: a decode call has at most 8, so short calls are kept whole."""
 ZEROED_SAMPLES = 1
-"""Samples of the zeroed-seat control, per structure: a control that does not collapse on one shows a blind host gate."""
+"""Samples of the zeroed-seat control, per structure: one that does not collapse shows a blind host gate."""
 
 
 def _label(checkpoint: Checkpoint) -> str:
@@ -131,7 +131,7 @@ def _zeroed_control(
 
 @torch.no_grad()
 def run(job: WitnessJob) -> None:
-    """Fill ``job.out`` with ``witness.json``, ``seats.json``, ``seam_inputs.safetensors`` and ``scores.<phase>.safetensors``."""
+    """Fill ``job.out``; see ``contracts.evidence.WitnessEvidence`` for the files."""
     began, out = time.monotonic(), Path(job.out)
     host = hosting.build(job.host)
     drawn = hosting.split(host, job.host)

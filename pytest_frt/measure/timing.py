@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from pytest_frt.contracts.evidence import ProcessTiming, TimedPair, TimedSample, TimingEvidence
+from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimedSample, TimingEvidence
 
 Clock = Callable[[TimedSample], float]
 """Reads one duration of a sample, in seconds."""

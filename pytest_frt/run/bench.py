@@ -23,8 +23,9 @@ from pytest_frt.run.union import Unions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_frt.contracts.evidence import TimingEvidence
     from pytest_frt.contracts.job import HostRef
+    from pytest_frt.contracts.structure import Limit
+    from pytest_frt.contracts.timing import TimingEvidence
     from pytest_frt.registry import Registry
     from pytest_frt.run.config import RunConfig
     from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
@@ -99,7 +100,7 @@ class Bench:
             self._witnesses[host] = self._stages.witness(host, phases, folders)
         return self._witnesses[host]
 
-    def limits(self, structure: str) -> tuple:
+    def limits(self, structure: str) -> tuple[Limit, ...]:
         """Return a structure's own limits."""
         return self._registry.structure(structure).spec.limits
 

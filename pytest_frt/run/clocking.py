@@ -20,8 +20,8 @@ from pytest_frt.spec.digest import file_digest
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_frt.contracts.evidence import TimingEvidence
     from pytest_frt.contracts.job import HostRef, UnitRef
+    from pytest_frt.contracts.timing import TimingEvidence
     from pytest_frt.run.progress import Progress
 
 QUICK = TimingPlan(processes=3, looks=(4,), null_pairs=0, witnesses=0)
@@ -149,4 +149,4 @@ class Clock:
     def _rng(self, name: str) -> random.Random:
         """Return the judge's generator: seeded by the run and fresh entropy, so that no impl can foresee a draw."""
         secret = random.SystemRandom().getrandbits(64)
-        return random.Random(f"{self._seed}|{name}|{secret}")
+        return random.Random(f"{self._seed}|{name}|{secret}")  # noqa: S311 (draws orders, guards no secret)

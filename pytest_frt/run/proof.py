@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_frt.contracts.device import DeviceFacts
-    from pytest_frt.contracts.evidence import TimingEvidence
     from pytest_frt.contracts.job import UnitRef
     from pytest_frt.contracts.record import GateRow
+    from pytest_frt.contracts.timing import TimingEvidence
     from pytest_frt.registry import Registry
     from pytest_frt.run.plan import RecordPlan
     from pytest_frt.run.settle import Settled
@@ -100,7 +100,7 @@ def _seats(units: Sequence[UnitRef], witnessed: Witnessed, tried: Tried) -> tupl
     )
 
 
-def _parity_rows(settled: Settled, tried: Tried, witnessed: Witnessed) -> tuple[GateRow, ...]:
+def _parity_rows(settled: Settled, tried: Tried) -> tuple[GateRow, ...]:
     limits = {seat: tried.limits[unit.id] for unit in settled.units for seat in unit.seats}
     return rows.seam_rows(tried.parity.seam, settled.survivors, limits)
 
@@ -125,7 +125,7 @@ def record_of(
     gates = (
         *rows.null_rows(witnessed.evidence.null, phase),
         *rows.seat_rows(settled.survivors),
-        *_parity_rows(settled, tried, witnessed),
+        *_parity_rows(settled, tried),
         *_host_rows(settled, tried, witnessed),
         *rows.ledger_rows(evidence.ledger, settled.survivors),
         *rows.contract_rows(evidence.lifecycle),
@@ -170,7 +170,7 @@ def keep(out: Path, record: RecordPlan, tried: Tried, timing: TimingEvidence) ->
         (folder / "timing.json").write_text(codec.dumps(timing))
 
 
-def plan_of(  # noqa: PLR0913 (the parts of one plan)
+def plan_of(
     bench: Bench,
     name: str,
     keys: Sequence[str],

@@ -49,7 +49,8 @@ class UnionResult:
         verdict: What the union's last try said.
         members: The set of the last try.
         dropped: Record key id to reason, for records left out.
-        proven: Set only when the verdict passed; its ``members`` are record key ids until the controller puts payload digests there.
+        proven: Set only when the verdict passed; its ``members`` are record key ids until the controller knows the
+            payload digests.
         comparison: One-process comparisons for people, never part of a certificate.
         seconds: Wall time.
     """

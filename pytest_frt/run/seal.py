@@ -1,4 +1,4 @@
-"""Statements of what was proven, signed when a key was given. Runs in the controller after the last worker was reaped."""
+"""Statements of what was proven, signed when a key was given: in the controller, after the last worker was reaped."""
 
 from __future__ import annotations
 
@@ -56,13 +56,11 @@ def seal(proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], config: 
         StorageFault: a file cannot be written; those written before stay.
     """
     issued = datetime.now(UTC).replace(microsecond=0)
-    about = {
-        "issuer": config.issuer,
-        "serial": int(issued.timestamp()),
-        "issued_at": issued,
-        "expires_at": issued + statement.DEFAULT_LIFE,
+    expires, serial, issuer = issued + statement.DEFAULT_LIFE, int(issued.timestamp()), config.issuer
+    payloads = {
+        name: statement.build_cell(record, issuer=issuer, serial=serial, issued_at=issued, expires_at=expires)
+        for name, record in proven.items()
     }
-    payloads = {name: statement.build_cell(record, **about) for name, record in proven.items()}
     digests = {name: bytes_digest(payload) for name, payload in payloads.items()}
     withheld: dict[str, str] = {}
     for name, plan in plans.items():
@@ -71,7 +69,9 @@ def seal(proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], config: 
             missing = ", ".join(key for key in plan.keys if key not in digests)
             withheld[name] = f"members without a statement: {missing}"
             continue
-        payloads[name] = statement.build_plan(stated, **about)
+        payloads[name] = statement.build_plan(
+            stated, issuer=issuer, serial=serial, issued_at=issued, expires_at=expires
+        )
     key = keys.load_private(Path(config.sign_key)) if config.sign_key and payloads else None
     files: dict[str, Path] = {}
     for name, payload in payloads.items():

@@ -1,4 +1,4 @@
-"""Settle a set of units on a host: try them, take out the seats that do not hold, and try the rest again until it stands."""
+"""Settle units on a host: try them, take out the seats that do not hold, and try the rest again until it stands."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Settling:
         fresh = tuple(refusal for refusal in refused if refusal.at not in known)
         self._refused[gate] = (*self._refused.get(gate, ()), *fresh)
 
-    def _rest(  # noqa: PLR0913 (the parts of one result)
+    def _rest(
         self,
         verdict: Verdict | None,
         survivors: tuple[str, ...],

@@ -1,4 +1,4 @@
-"""Stages of a run: a witness per host, a candidate and its oracle per record. Evidence in typed form, expected outputs in memory only."""
+"""Stages of a run: a witness per host, a candidate and its oracle per record; expected outputs stay in memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Witnessed:
     Attributes:
         evidence: ``witness.json``.
         folder: Where its seats and seam inputs lie.
-        scores: Phase to expected output per held-out sample. Kept in memory and deleted from disk before any candidate starts.
+        scores: Phase to expected output per held-out sample. Deleted from disk before any candidate starts.
     """
 
     evidence: WitnessEvidence
@@ -77,7 +77,7 @@ class Tried:
 
 
 def _completed(gate: str, report: JobReport) -> Crashed | None:
-    """Return None for a completed job, the verdict for a dead one; an error raised on purpose is raised here as itself."""
+    """Return None for a completed job, the verdict for a dead one; raise again what was raised on purpose."""
     match report:
         case Done():
             return None
@@ -128,7 +128,7 @@ class Stages:
         scores = {phase: _read_scores(folder / f"scores.{phase}.safetensors") for phase in phases}
         return Witnessed(evidence, folder, scores)
 
-    def attempt(  # noqa: PLR0913 (a candidate is this many things)
+    def attempt(
         self,
         host: HostRef,
         units: Sequence[UnitRef],

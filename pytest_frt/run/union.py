@@ -1,4 +1,4 @@
-"""Unions: choose disjoint records that passed alone, attach them together, judge again, drop the worst until it stands."""
+"""Unions: attach disjoint records that passed alone together, judge again, drop the worst until the rest stands."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from pytest_frt.run.settle import Question, Settled, Settling
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_frt.contracts.evidence import TimingEvidence
+    from pytest_frt.contracts.job import UnitRef
     from pytest_frt.contracts.structure import Limit
+    from pytest_frt.contracts.timing import TimingEvidence
+    from pytest_frt.contracts.verdict import Measured
     from pytest_frt.run.config import RunConfig
     from pytest_frt.run.plan import RecordPlan
     from pytest_frt.run.stages import Stages, Witnessed
@@ -128,10 +130,10 @@ class Unions:
         )
 
     @staticmethod
-    def _entrant(name: str, units: tuple, settled: Settled) -> Entrant:
+    def _entrant(name: str, units: tuple[UnitRef, ...], settled: Settled) -> Entrant:
         return Entrant(name, ARM, units, settled.tried.scales if settled.tried else "")
 
-    def _proven(  # noqa: PLR0913 (the parts of one proof)
+    def _proven(
         self,
         name: str,
         chosen: Sequence[Alone],
@@ -146,7 +148,7 @@ class Unions:
         plan = proof.plan_of(
             self._proofs, name, keys, dropped, settled, witnessed, timing, device=record.host.request.device
         )
-        comparison = ()
+        comparison: tuple[Measured, ...] = ()
         if self._config.compare and record.key.form == "eager":
             course = self._course(record, witnessed)
             comparison = self._clock.compare(course, self._entrant(name, settled.units, settled))

@@ -23,7 +23,7 @@ Scalar = str | int | float | bool | None
 
 
 def projection_digest(projection: Mapping[str, Scalar]) -> str:
-    """Return the sha256 of a host's configuration projection; floats enter by ``repr`` so that no JSON float is signed."""
+    """Return the sha256 of a host's configuration projection; floats enter by ``repr``: no JSON float is signed."""
     plain = {key: repr(value) if isinstance(value, float) else value for key, value in projection.items()}
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()

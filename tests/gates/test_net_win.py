@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_frt.contracts.evidence import ProcessTiming, TimedPair, TimedSample, TimingEvidence
+from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimedSample, TimingEvidence
 from pytest_frt.contracts.verdict import Inconclusive, Invalid, Pass, Refusal, Verdict
 from pytest_frt.gates import net_win
 from pytest_frt.rules import validity

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_frt.contracts.evidence import ProcessTiming, TimedPair, TimingEvidence
+from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimingEvidence
 from pytest_frt.contracts.verdict import Crashed
 from pytest_frt.lab.locks import DeviceLock
 from pytest_frt.lab.timing import TimingLab, TimingPlan

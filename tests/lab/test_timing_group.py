@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_frt.contracts.evidence import TimedSample, TimingEvidence
 from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, TimingJob
+from pytest_frt.contracts.timing import TimedSample, TimingEvidence
 from pytest_frt.contracts.verdict import Crashed, Pass, Verdict
 from pytest_frt.lab.locks import DeviceLock
 from pytest_frt.lab.machine import Resident

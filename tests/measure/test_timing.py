@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_frt.contracts.evidence import ProcessTiming, TimedPair, TimedSample, TimingEvidence
+from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimedSample, TimingEvidence
 from pytest_frt.measure import timing
 
 
