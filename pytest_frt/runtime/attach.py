@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final, TypeAlias
 
 from torch import nn
 
@@ -21,12 +22,14 @@ from pytest_frt.registry import Registry
 from pytest_frt.runtime.facts import live_facts
 from pytest_frt.runtime.handle import FileDecision, Handle, SeatDecision
 from pytest_frt.runtime.match import Reject, Wish
-from pytest_frt.runtime.prepare import Scene, prepare
+from pytest_frt.runtime.prepare import Scene, fits, prepare
 from pytest_frt.runtime.sources import Places
 from pytest_frt.seat import swap
 from pytest_frt.seat.bind import BoundSeat
 
-PLAN = "plan"
+PLAN: Final = "plan"
+Refusal: TypeAlias = tuple[CellCertificate, Reject]
+"""The member of a set that is refused, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,21 +148,17 @@ class _Chosen:
 
     def consider(self, one: Set, scene: Scene) -> None:
         """Accept a set whole, or note for each of its seats why not."""
-        refusal = self._obstacle(one)
+        refusal = self._obstacle(one) or _misfit(one, scene)
         bound: tuple[BoundSeat, ...] = ()
-        for cell in one.cells if refusal is None else ():
-            found = prepare(cell, scene)
-            if isinstance(found, Reject):
-                refusal = (cell, found)
-                break
-            bound += found
+        if refusal is None:
+            refusal, bound = _bind(one, scene)
         if refusal is None:
             self.bound += bound
             self._taken |= dict.fromkeys(one.places, one.name)
             self.plan = one.name if one.plan else ""
         self.seats += _decisions(one, refusal)
 
-    def _obstacle(self, one: Set) -> tuple[CellCertificate, Reject] | None:
+    def _obstacle(self, one: Set) -> Refusal | None:
         both = sorted(one.places & self._taken.keys())
         if both:
             other = self._taken[both[0]]
@@ -170,7 +169,22 @@ class _Chosen:
         return None
 
 
-def _decisions(one: Set, refusal: tuple[CellCertificate, Reject] | None) -> Iterator[SeatDecision]:
+def _misfit(one: Set, scene: Scene) -> Refusal | None:
+    """Return the first member that does not hold here: all are asked before any is bound."""
+    return next(((cell, reject) for cell in one.cells if (reject := fits(cell, scene)) is not None), None)
+
+
+def _bind(one: Set, scene: Scene) -> tuple[Refusal | None, tuple[BoundSeat, ...]]:
+    bound: tuple[BoundSeat, ...] = ()
+    for cell in one.cells:
+        found = prepare(cell, scene)
+        if isinstance(found, Reject):
+            return (cell, found), ()
+        bound += found
+    return None, bound
+
+
+def _decisions(one: Set, refusal: Refusal | None) -> Iterator[SeatDecision]:
     for cell in one.cells:
         record = cell.record
         for seat in record.seats:
@@ -180,9 +194,7 @@ def _decisions(one: Set, refusal: tuple[CellCertificate, Reject] | None) -> Iter
             yield SeatDecision(at, record.key.id, cell.payload_sha256, "NOT_CERTIFIED", reason)
 
 
-def _why(
-    cell: CellCertificate, seat: str, one: Set, refusal: tuple[CellCertificate, Reject] | None
-) -> tuple[str, str, str]:
+def _why(cell: CellCertificate, seat: str, one: Set, refusal: Refusal | None) -> tuple[str, str, str]:
     if refusal is None:
         return "", "", ""
     culprit, reject = refusal

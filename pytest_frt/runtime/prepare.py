@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Final, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +31,9 @@ from pytest_frt.spec.dims import SizeMismatch, solve
 from pytest_frt.spec.literals import read_impl
 from pytest_frt.spec.load import load_structure
 
-SMOKE_SEED = 0
+T = TypeVar("T")
+
+SMOKE_SEED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +53,26 @@ class Scene:
     wish: Wish
 
 
+def fits(certificate: CellCertificate, scene: Scene) -> Reject | None:
+    """Return the first way in which a certificate does not hold for this process, or None. Nothing is bound."""
+    verdict = match(certificate.record, scene.live, scene.wish)
+    if isinstance(verdict, Reject):
+        return verdict
+    return _refusing(lambda: check_config(scene.model, certificate.record, scene.places))
+
+
 def prepare(certificate: CellCertificate, scene: Scene) -> tuple[BoundSeat, ...] | Reject:
-    """Return the bound seats of a certificate, or the first reason why not. The model is read, never changed.
+    """Return the bound seats of a certificate that fits, or why they cannot be bound. The model is not changed.
 
     Raises:
         SwapRefused: the impl wrote to the model's tensors while it was bound.
     """
-    record = certificate.record
-    verdict = match(record, scene.live, scene.wish)
-    if isinstance(verdict, Reject):
-        return verdict
+    return _refusing(lambda: _bind(certificate.record, scene))
+
+
+def _refusing(step: Callable[[], T]) -> T | Reject:
     try:
-        return check_config(scene.model, record, scene.places) or _bind(record, scene)
+        return step()
     except SwapRefused:
         raise
     except CertificateRefused as refusal:
