@@ -1,10 +1,14 @@
-"""The command line and the configuration files, turned into one frozen ``RunConfig``. Imports no torch."""
+"""The command line and the configuration files, turned into one frozen ``RunConfig``. Imports no torch.
+
+A value is looked for on the command line, in ``[tool.pytest_frt]`` of the root directory's pyproject.toml, in pytest's
+ini file, in the device profile, and then in the defaults; its origin is kept beside it. Paths on the command line are
+relative to the working directory, those in files to the root directory.
+"""
 
 from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,12 +18,14 @@ from pytest_frt.run.config import RunConfig, Selection
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pytest
 
 DIMENSIONS: Final = ("host", "structure", "impl", "scheme", "device", "phase")
 TABLE: Final = "pytest_frt"
+COMMAND_LINE: Final = "command line"
+TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +33,24 @@ class Option:
     """One setting.
 
     Attributes:
-        name: As in ``--frt-<name>``, in ``[tool.pytest_frt]`` (with underscores) and, prefixed with ``frt_``, in ini files.
+        name: As in ``--frt-<name>``; ``[tool.pytest_frt]`` has underscores, ini files also the prefix ``frt_``.
         help: One line.
+        kind: ``text``, ``path``, ``int``, ``flag``, ``switch`` (a flag with ``--frt-no-<name>`` beside it) or ``list``
+            (repeatable, commas).
         default: Value when nothing says otherwise.
-        kind: ``str``, ``int``, ``flag`` or ``list`` (repeatable, commas, globs).
         choices: Allowed values; empty for any.
     """
 
     name: str
     help: str
-    default: Any = None
-    kind: str = "str"
+    kind: str = "text"
+    default: str | int | bool | tuple[str, ...] | None = None
     choices: tuple[str, ...] = ()
 
     @property
     def dest(self) -> str:
-        """Attribute name on pytest's option namespace."""
-        return f"frt_{self.name.replace('-', '_')}"
+        """Attribute name on pytest's option namespace, and key in ini files."""
+        return f"frt_{self.key}"
 
     @property
     def key(self) -> str:
@@ -53,109 +60,178 @@ class Option:
 
 def _dimension_options() -> Iterator[Option]:
     for name in DIMENSIONS:
-        yield Option(name, f"keep {name}s that match these globs (repeatable, commas)", kind="list")
-        yield Option(f"exclude-{name}", f"drop {name}s that match these globs", kind="list")
+        also = ", 'all', or a folder with host.yaml" if name == "host" else ""
+        yield Option(name, f"keep {name}s that match these globs{also} (repeatable, commas)", "list", ())
+        yield Option(f"exclude-{name}", f"drop {name}s that match these globs (repeatable, commas)", "list", ())
 
 
 OPTIONS: Final = (
     *_dimension_options(),
-    Option("form", "deployment forms to judge: eager, compiled", ["eager"], "list"),
-    Option("size", "host size: tiny, real or full; default: real where trained weights are at hand"),
-    Option("checkpoint", "local safetensors checkpoint directory to load instead of the host's own weights"),
-    Option("out", "output directory for certificates, statements and evidence", "frt-certs"),
-    Option("cache", "directory for one-time host conversions; default: the user's cache directory"),
-    Option("seed", "seed of everything that is drawn", 0, "int"),
-    Option("sign-key", "Ed25519 key file; opened by the controller after the last worker ended"),
-    Option("issuer", "issuer name written into statements", "self"),
-    Option("quick", "provisional timing, 3 processes of 8 pairs: certifies nothing", default=False, kind="flag"),
-    Option("no-timing", "stop after the contract gate", default=False, kind="flag"),
-    Option("json", "write a JSON report to this file"),
-    Option("kernel", "kernel build to judge in place of the one each impl names"),
-    Option("threads", "math threads of workers; default: the machine's processors", None, "int"),
-    Option("no-compare", "leave out the one-process comparison with the compiled host", default=False, kind="flag"),
+    Option("gate", "judge these gates alone (repeatable, commas, globs): certifies nothing", "list", ()),
+    Option("form", "deployment forms to judge", "list", ("eager",), ("eager", "compiled", "captured")),
+    Option("size", "host size; default: real where trained weights are at hand", choices=("tiny", "real", "full")),
+    Option("checkpoint", "local safetensors checkpoint directory to load instead of the host's own weights", "path"),
+    Option("out", "output directory for certificates, statements and evidence", "path", "frt-certs"),
+    Option("cache", "directory for one-time host conversions; default: the user's cache directory", "path"),
+    Option("seed", "seed of everything that is drawn", "int", 0),
+    Option("sign-key", "Ed25519 key file; opened by the controller after the last worker ended", "path"),
+    Option("issuer", "issuer name written into statements", default="self"),
+    Option("quick", "provisional timing, 3 processes of 8 pairs: certifies nothing", "flag", default=False),
+    Option("no-timing", "stop after the contract gate: certifies nothing", "flag", default=False),
+    Option("json", "write a JSON report to this file", "path"),
+    Option("kernel", "kernel build to judge in place of the one each impl names", "path"),
+    Option("threads", "math threads of workers; default: the machine's processors", "int"),
+    Option("compare", "show the compiled host beside certified plans, measured in one process", "switch", default=True),
 )
 BY_KEY: Final = {option.key: option for option in OPTIONS}
-ACTIVATING: Final = tuple(option for option in OPTIONS if option.name in DIMENSIONS[:-1])
-"""Any of these on the command line or in a configuration file switches the plugin on."""
+SELECTING: Final = tuple(option for option in OPTIONS if option.name in DIMENSIONS)
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option and ini key."""
-    group = parser.getgroup("frt", "certify optimised model parts (pytest-frt)")
+    group = parser.getgroup("frt", "certify faster model parts (pytest-frt)")
     for option in OPTIONS:
-        flag = f"--frt-{option.name}"
-        if option.kind == "flag":
-            group.addoption(flag, dest=option.dest, action="store_true", default=None, help=option.help)
+        flag, dest = f"--frt-{option.name}", option.dest
+        if option.kind in {"flag", "switch"}:
+            group.addoption(flag, dest=dest, action="store_true", default=None, help=option.help)
+            if option.kind == "switch":
+                group.addoption(f"--frt-no-{option.name}", dest=dest, action="store_false", default=None, help="do not")
         elif option.kind == "list":
-            group.addoption(flag, dest=option.dest, action="append", default=None, metavar="GLOB", help=option.help)
+            group.addoption(flag, dest=dest, action="append", default=None, metavar="GLOB", help=option.help)
         else:
-            kind = int if option.kind == "int" else str
-            group.addoption(flag, dest=option.dest, type=kind, default=None, metavar="VALUE", help=option.help)
-        ini = "linelist" if option.kind == "list" else "bool" if option.kind == "flag" else "string"
-        parser.addini(option.dest, option.help, type=ini, default=None)
+            group.addoption(flag, dest=dest, default=None, metavar="VALUE", help=option.help)
+        if option.kind == "list":
+            parser.addini(dest, option.help, type="linelist", default=None)
+        else:
+            parser.addini(dest, option.help, type="string", default=None)
 
 
-def _table(rootpath: Path) -> Mapping[str, Any]:
-    """Read ``[tool.pytest_frt]`` of the root directory's pyproject.toml.
+def on_command_line(namespace: argparse.Namespace) -> bool:
+    """Report whether any of our options was given on the command line (or in ``addopts``)."""
+    return any(getattr(namespace, option.dest, None) is not None for option in OPTIONS)
+
+
+def in_files(config: pytest.Config) -> bool:
+    """Report whether a configuration file selects something to judge.
+
+    Raises:
+        UsageFault: see :func:`read_table`.
+    """
+    table = read_table(config.rootpath)
+    return any(option.key in table or config.getini(option.dest) for option in SELECTING)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return a hint that names the nearest known word, or all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+
+
+def read_table(rootpath: Path) -> Mapping[str, Any]:
+    """Read ``[tool.pytest_frt]`` of a directory's pyproject.toml; its keys with underscores.
 
     Raises:
         UsageFault: unreadable TOML, or a key that is no option.
     """
     file = rootpath / "pyproject.toml"
-    if not file.is_file():
+    if not file.is_file() or TABLE.encode() not in (content := file.read_bytes()):
         return {}
+    import tomllib
+
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get(TABLE, {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        table = tomllib.loads(content.decode()).get("tool", {}).get(TABLE, {})
+    except ValueError as fault:  # no TOML, or no UTF-8
         raise UsageFault(f"{file} is no TOML: {fault}") from fault
-    for key in table:
+    if not isinstance(table, dict):
+        raise UsageFault(f"tool.{TABLE} in {file} is no table")
+    found = {str(key).replace("-", "_"): value for key, value in table.items()}
+    for key in found:
         if key not in BY_KEY:
-            near = difflib.get_close_matches(key, BY_KEY, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(BY_KEY))}"
-            raise UsageFault(f"[tool.{TABLE}] in {file} has unknown key {key!r}", hint=hint)
-    return table
+            raise UsageFault(f"[tool.{TABLE}] in {file} has unknown key {key!r}", hint=nearest(key, BY_KEY))
+    return found
 
 
-def _split(values: object) -> tuple[str, ...]:
-    found = [values] if isinstance(values, str) else list(values) if isinstance(values, list | tuple) else []
-    return tuple(part.strip() for value in found for part in str(value).split(",") if part.strip())
+def _text(option: Option, value: object, origin: str) -> str:
+    if isinstance(value, str):
+        return value
+    raise UsageFault(f"{option.key} = {value!r} from {origin} is no text")
+
+
+def _int(option: Option, value: object, origin: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    text = _text(option, value, origin).strip()
+    if not text.removeprefix("-").isdecimal():
+        raise UsageFault(f"{option.key} = {text!r} from {origin} is no whole number")
+    return int(text)
+
+
+def _bool(option: Option, value: object, origin: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = _text(option, value, origin).strip().lower()
+    if text not in TRUE + FALSE:
+        raise UsageFault(f"{option.key} = {text!r} from {origin} is neither true nor false")
+    return text in TRUE
+
+
+def _list(option: Option, value: object, origin: str) -> tuple[str, ...]:
+    given = value if isinstance(value, list | tuple) else [value]
+    parts = [part.strip() for one in given for part in _text(option, one, origin).split(",")]
+    return tuple(part for part in parts if part)
+
+
+CONVERT: Final = {"text": _text, "path": _text, "int": _int, "flag": _bool, "switch": _bool, "list": _list}
 
 
 class Settings:
-    """Looks a setting up by precedence: command line, ``[tool.pytest_frt]``, ini file, default. Remembers the origin."""
+    """Looks settings up by precedence and remembers where each came from.
+
+    Attributes:
+        profile: Option key to value and origin, from device profiles.
+        origins: Option key to where its value came from, of the settings looked up so far.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._table = _table(config.rootpath)
+        self._table = read_table(config.rootpath)
+        self.profile: Mapping[str, tuple[str, str]] = {}
         self.origins: dict[str, str] = {}
 
-    def get(self, key: str) -> Any:  # noqa: ANN401 (options have several types)
-        """Return the value of a setting and note where it came from."""
-        option = BY_KEY[key]
-        if (value := self._config.getoption(option.dest, default=None)) is not None:
-            self.origins[key] = "command line"
-            return value
-        if key in self._table:
-            self.origins[key] = f"[tool.{TABLE}]"
-            return self._table[key]
+    def _raw(self, option: Option) -> tuple[object, str]:
+        if (value := getattr(self._config.option, option.dest, None)) is not None:
+            return value, COMMAND_LINE
+        if option.key in self._table:
+            return self._table[option.key], f"[tool.{TABLE}]"
         if (value := self._config.getini(option.dest)) not in (None, "", []):
-            self.origins[key] = "ini file"
-            return value
-        self.origins[key] = "default"
-        return option.default
+            return value, "ini file"
+        return self.profile.get(option.key, (option.default, "default"))
 
-    def globs(self, key: str) -> tuple[str, ...]:
-        """Return a list setting, commas split."""
-        return _split(self.get(key))
+    def get(self, key: str) -> Any:  # noqa: ANN401 (options have several types)
+        """Return the value of a setting and note its origin.
 
+        Raises:
+            UsageFault: the value has another type than the option, or is none of its choices.
+        """
+        option = BY_KEY[key]
+        raw, origin = self._raw(option)
+        self.origins[key] = origin
+        value = raw if raw is None else CONVERT[option.kind](option, raw, origin)
+        for one in value if isinstance(value, tuple) else (value,):
+            if one is not None and option.choices and one not in option.choices:
+                raise UsageFault(f"{key} = {one!r} from {origin} is unknown", hint=nearest(str(one), option.choices))
+        return value
 
-def is_active(config: pytest.Config, namespace: argparse.Namespace) -> bool:
-    """Report whether this run is ours: an ``--frt-*`` selection was given somewhere."""
-    if any(getattr(namespace, option.dest, None) for option in ACTIVATING):
-        return True
-    table = _table(config.rootpath)
-    keys = {option.key for option in ACTIVATING}
-    return bool(keys & table.keys()) or any(config.getini(option.dest) for option in ACTIVATING)
+    def path(self, key: str) -> Path | None:
+        """Return a path setting, absolute; relative ones start where they were written."""
+        value = self.get(key)
+        return self.base(key) / Path(value).expanduser() if value else None
+
+    def base(self, key: str) -> Path:
+        """Return the directory that relative paths of a setting start from."""
+        files = self.origins[key].startswith("[") or self.origins[key] == "ini file"
+        return self._config.rootpath if files else Path(self._config.invocation_params.dir)
 
 
 def default_cache() -> Path:
@@ -164,43 +240,47 @@ def default_cache() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "pytest-frt"
 
 
-def run_config(config: pytest.Config, *, threads: int) -> RunConfig:
+def _at_least(settings: Settings, key: str, lowest: int, default: int) -> int:
+    value = settings.get(key)
+    if value is not None and value < lowest:
+        raise UsageFault(f"{key} = {value} from {settings.origins[key]} is under {lowest}")
+    return default if value is None else int(value)
+
+
+def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfig:
     """Build the run's settings.
 
     Args:
-        config: pytest's configuration.
+        settings: Where to look values up.
         threads: Default for ``--frt-threads``.
+        is_worker: True in a worker of pytest-xdist, which never learns of a key.
 
     Raises:
-        UsageFault: a value that cannot be used.
+        UsageFault: a value that cannot be used, or nothing selects what to judge.
     """
-    settings = Settings(config)
-    include = {name: settings.globs(name) for name in DIMENSIONS}
-    exclude = {name: settings.globs(f"exclude_{name}") for name in DIMENSIONS}
-    wanted_threads = settings.get("threads") or threads
-    if wanted_threads < 1:
-        raise UsageFault(f"--frt-threads={wanted_threads} is under 1")
-    here = Path(config.invocation_params.dir)
-    key = settings.get("sign_key")
+    include = {name: globs for name in DIMENSIONS if (globs := settings.get(name))}
+    exclude = {name: globs for name in DIMENSIONS if (globs := settings.get(f"exclude_{name}"))}
+    if not include:
+        raise UsageFault("no --frt-* option selects what to judge", hint="--frt-host=NAME, or --frt-host=all")
+    quick, key = settings.get("quick"), None if is_worker else settings.path("sign_key")
+    if key is not None and not key.is_file():
+        raise UsageFault(f"sign_key = {key} from {settings.origins['sign_key']} is no file", hint="frt keygen OUT")
+    checkpoint, kernel, report = settings.path("checkpoint"), settings.path("kernel"), settings.path("json")
     return RunConfig(
-        selection=Selection({k: v for k, v in include.items() if v}, {k: v for k, v in exclude.items() if v}),
-        forms=settings.globs("form"),
+        selection=Selection(include, exclude),
+        forms=settings.get("form"),
         size=settings.get("size"),
-        checkpoint=_absolute(here, settings.get("checkpoint")),
-        out=str(here / settings.get("out")),
-        cache=str(here / settings.get("cache")) if settings.get("cache") else str(default_cache()),
-        seed=int(settings.get("seed")),
-        sign_key=None if hasattr(config, "workerinput") else _absolute(here, key),
+        checkpoint=str(checkpoint) if checkpoint else None,
+        out=str(settings.path("out")),
+        cache=str(settings.path("cache") or default_cache()),
+        seed=_at_least(settings, "seed", 0, 0),
+        sign_key=str(key) if key else None,
         issuer=settings.get("issuer"),
-        quick=bool(settings.get("quick")),
+        quick=quick,
         timing=not settings.get("no_timing"),
-        kernel=_absolute(here, settings.get("kernel")),
-        json=_absolute(here, settings.get("json")),
-        threads=int(wanted_threads),
-        compare=not settings.get("no_compare") and not settings.get("quick"),
+        kernel=str(kernel) if kernel else None,
+        json=str(report) if report else None,
+        threads=_at_least(settings, "threads", 1, threads),
+        compare=settings.get("compare") and not quick,
         origins=dict(settings.origins),
     )
-
-
-def _absolute(here: Path, given: str | None) -> str | None:
-    return str(here / given) if given else None

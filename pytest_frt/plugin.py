@@ -1,20 +1,30 @@
-"""The pytest plugin: thin hooks. Without an ``--frt-*`` selection it does nothing and imports no torch."""
+"""The pytest plugin: thin hooks. Without an ``--frt-*`` option or a configured selection it is inert."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_frt.errors import FrtError
-from pytest_frt.options import add_options, is_active
+from pytest_frt.fixtures import frt_cell, frt_config
+from pytest_frt.options import add_options, in_files, on_command_line
 
 if TYPE_CHECKING:
-    from pytest_frt.session import Session
+    import argparse
 
-SUITE = Path(__file__).parent / "suite"
-NAME = "frt-session"
+    from pytest_frt.hookspecs import Judge
+    from pytest_frt.registry import Registry
+    from pytest_frt.run.config import RunConfig
+    from pytest_frt.run.plan import RunPlan
+    from pytest_frt.run.progress import Progress
+
+__all__ = ["frt_cell", "frt_config"]
+
+SUITE: Final = Path(__file__).parent / "suite"
+NAME: Final = "frt-session"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,13 +32,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare our hooks."""
+    from pytest_frt import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def _wants_suite(config: pytest.Config, namespace: argparse.Namespace) -> bool:
+    """Report whether the packaged suite is what this run collects.
+
+    An option on the command line overrides ``testpaths``; a selection in a file alone gives way to it.
+    """
+    if namespace.file_or_dir:
+        return False
+    return on_command_line(namespace) or (in_files(config) and not config.getini("testpaths"))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Load the suite's own conftest files alone: those above it and those of the working directory are not part of it."""
+    """Load conftest files of the suite alone: those above it and those of the working directory are not part of it."""
     known = early_config.known_args_namespace
-    if not known.file_or_dir and is_active(early_config, known):
-        known.file_or_dir = [str(SUITE)]
-        known.confcutdir = str(SUITE)
+    try:
+        if _wants_suite(early_config, known):
+            known.file_or_dir = [str(SUITE)]
+            known.confcutdir = str(SUITE)
+            known.importmode = "importlib"
+    except FrtError as fault:
+        raise pytest.UsageError(fault.diagnostics()) from fault
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,17 +67,52 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the session when this run is ours, and point pytest at the packaged suite when no path was given."""
     config.addinivalue_line("markers", "frt_gate(name): judges one gate of a record")
     try:
-        if not is_active(config, config.option):
-            return
-        from pytest_frt.session import Session
-
-        config.pluginmanager.register(Session.begin(config), NAME)
+        if on_command_line(config.option) or in_files(config):
+            _begin(config)
     except FrtError as fault:
         raise pytest.UsageError(fault.diagnostics()) from fault
-    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+
+
+def _begin(config: pytest.Config) -> None:
+    from pytest_frt.session import Session
+
+    if _wants_suite(config, config.option):
         config.args = [str(SUITE)]
+        # The default mode would put the folder above the package on sys.path, in a clone with bare entry folders in it.
+        config.option.importmode = "importlib"
+    if config.pluginmanager.has_plugin("xdist"):
+        from pytest_frt.suite import distribution
+
+        distribution.hide_key(config)
+        config.pluginmanager.register(distribution, "frt-distribution")
+    config.pluginmanager.register(Session.begin(config), NAME)
 
 
-def session_of(config: pytest.Config) -> Session | None:
-    """Return the registered session of this run; None when the plugin is inert."""
+@pytest.hookimpl(trylast=True)
+def pytest_frt_plan(settings: RunConfig, registry: Registry) -> RunPlan:
+    """Plan by crossing the registry with the selection."""
+    from pytest_frt.devices.probe import machine_facts
+    from pytest_frt.run.plan import plan_run
+
+    return plan_run(settings, registry, machine_facts())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_frt_judge(settings: RunConfig, registry: Registry, plan: RunPlan, progress: Progress) -> Judge:
+    """Judge on the bench of this machine."""
+    from pytest_frt.run.bench import Bench
+
+    return Bench(settings, registry, plan, progress, environ=os.environ)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrise ``frt_cell`` over the cells of this run."""
+    if "frt_cell" in metafunc.fixturenames:
+        session = session_of(metafunc.config)
+        cells = dict.fromkeys(record.key.cell for record in session.plan.records) if session else {}
+        metafunc.parametrize("frt_cell", list(cells), ids=[cell.id for cell in cells], indirect=True)
+
+
+def session_of(config: pytest.Config) -> Any:  # noqa: ANN401 (its type would import what an inert plugin must not)
+    """Return the registered ``session.Session`` of this run; None when the plugin is inert."""
     return config.pluginmanager.get_plugin(NAME)

@@ -1,42 +1,43 @@
-"""One run inside pytest: plans, judges through the bench, collects what every item said, seals and reports at the end."""
+"""One run inside pytest: plans, has each item judged, collects what items tell, states and reports at the end."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 import pytest
 
-from pytest_frt.contracts.verdict import Crashed, Invalid, Outcome, Pass, Refusal
+from pytest_frt.contracts.verdict import NotRun
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.errors import FrtError
-from pytest_frt.options import run_config
+from pytest_frt.options import Settings
 from pytest_frt.registry import Registry
-from pytest_frt.report import header, lines, table
+from pytest_frt.report import header, lines, summary
 from pytest_frt.report.collected import Collected
+from pytest_frt.report.ending import Ending, end
 from pytest_frt.report.progress import TerminalProgress
-from pytest_frt.rules.fold import FAILING_GATES, fold
-from pytest_frt.run.plan import plan_run
+from pytest_frt.report.told import Fault, Told, fails, word
+from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
 from pytest_frt.run.results import GateResult, UnionResult
+from pytest_frt.selection import Wanted, wanted
 from pytest_frt.spec import codec
 
 if TYPE_CHECKING:
-    from pytest_frt.contracts.verdict import Verdict
-    from pytest_frt.run.bench import Bench
+    from pytest_frt.hookspecs import Judge
     from pytest_frt.run.config import RunConfig
-    from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
 
-GATE_PROPERTY = "frt_gate"
-UNION_PROPERTY = "frt_union"
-FAULT_PROPERTY = "frt_fault"
-
-
-def fails(verdict: Verdict) -> bool:
-    """Report whether a verdict fails its pytest item; not faster and inconclusive are findings, not failures."""
-    if isinstance(verdict, Refusal):
-        return verdict.gate in FAILING_GATES and fold([verdict], (verdict.gate,)).outcome is Outcome.REFUSED
-    return isinstance(verdict, Crashed | Invalid)
+MARKER: Final = "frt_gate"
+UNION: Final = "union"
+SUBJECT: Final = pytest.StashKey[str]()
+TOLD: Final = pytest.StashKey[Told]()
+UNFINISHED: Final = {pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR}
+"""Exit states of pytest in which a run came to no end worth stating."""
+PLACEHOLDER: Final = "[NOTSET]"
+"""What pytest calls the item of a function that is parametrised over nothing."""
+NOTHING: Final = 6
+"""Exit code of a run that certified nothing and failed nothing."""
+R = TypeVar("R", GateResult, UnionResult)
 
 
 @dataclass
@@ -45,18 +46,19 @@ class Session:
 
     Attributes:
         config: pytest's configuration.
-        settings: Ours.
-        registry: What is installed.
+        asked: What was asked for.
         plan: What will be judged.
-        collected: What items said; filled in the controller from test reports.
+        collected: What items told; filled in the controller from test reports.
+        ending: What the controller wrote; None until then.
     """
 
     config: pytest.Config
-    settings: RunConfig
-    registry: Registry
+    asked: Wanted
     plan: RunPlan
     collected: Collected = field(default_factory=Collected)
-    _bench: Bench | None = None
+    ending: Ending | None = None
+    _judge: Judge | None = None
+    _stopped: dict[object, Fault] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, config: pytest.Config) -> Session:
@@ -65,95 +67,172 @@ class Session:
         Raises:
             FrtError: a typo, an absent extra, a filter that matches nothing.
         """
-        facts = machine_facts()
-        settings = run_config(config, threads=facts[0].threads)
-        registry = Registry.load()
-        for glob in settings.selection.include.get("host", ()):
-            if os.sep in glob:
-                registry = registry.with_host(config.invocation_params.dir / glob)
-        return cls(config, settings, registry, plan_run(settings, registry, facts))
+        is_worker = hasattr(config, "workerinput")
+        asked = wanted(Settings(config), Registry.load(), machine_facts(), is_worker=is_worker)
+        plan = config.hook.pytest_frt_plan(config=config, settings=asked.settings, registry=asked.registry)
+        return cls(config, asked, plan)
 
     @property
-    def bench(self) -> Bench:
-        """The bench of this process, started when first needed."""
-        if self._bench is None:
-            from pytest_frt.run.bench import Bench
+    def settings(self) -> RunConfig:
+        """The run's settings."""
+        return self.asked.settings
 
-            progress = TerminalProgress.of(self.config)
-            self._bench = Bench(self.settings, self.registry, self.plan, progress, environ=os.environ)
-        return self._bench
+    @property
+    def rerun(self) -> lines.Rerun:
+        """Knows how to run one record of this run again."""
+        return lines.Rerun(self.settings, self.asked.folders)
 
-    def judge(self, node: pytest.Item, record: RecordPlan, gate: str) -> None:
+    @property
+    def judge(self) -> Judge:
+        """The judge of this process, started when first needed."""
+        if self._judge is None:
+            judge: Judge = self.config.hook.pytest_frt_judge(
+                config=self.config,
+                settings=self.settings,
+                registry=self.asked.registry,
+                plan=self.plan,
+                progress=TerminalProgress.of(self.config),
+            )
+            self._judge = judge
+        return self._judge
+
+    def judge_gate(self, item: pytest.Item, record: RecordPlan, gate: str) -> None:
         """Judge one gate of one record as one pytest item."""
-        result = self._asked(node, lambda: self.bench.judge(record, gate))
-        node.user_properties.append((GATE_PROPERTY, codec.dumps(result)))
-        if fails(result.verdict):
-            pytest.fail(lines.failure(result, record, self.settings), pytrace=False)
+        item.stash[SUBJECT] = record.id
+        if stopped := self._stopped.get(record.host) or self._stopped.get(record.id):
+            because = f"stopped by {stopped.code}: {stopped.message.splitlines()[0]}"
+            self._tell(item, Told(record.id, gate, result=GateResult(record.id, gate, NotRun(gate, because))))
+            return
+        found = _asked(lambda: self.judge.judge(record, gate))
+        if isinstance(found, Fault):
+            # The first gate is about the host: what stops it stops every record of that host.
+            self._stopped[record.host if gate == "null_control" else record.id] = found
+            self._fail(
+                item, Told(record.id, gate, fault=found), f"{found.message}\n  rerun: {self.rerun.record(record)}"
+            )
+        self._tell(item, Told(record.id, gate, result=found))
+        if fails(found.verdict):
+            pytest.fail(lines.failure(found, self.rerun.record(record)), pytrace=False)
 
-    def unite(self, node: pytest.Item, union: UnionPlan) -> None:
+    def judge_union(self, item: pytest.Item, union: UnionPlan) -> None:
         """Judge one union as one pytest item."""
-        result = self._asked(node, lambda: self.bench.union(union))
-        node.user_properties.append((UNION_PROPERTY, codec.dumps(result)))
-        if fails(result.verdict):
-            pytest.fail(lines.union_failure(result), pytrace=False)
+        item.stash[SUBJECT] = union.name
+        if any(record.host in self._stopped for record in union.records):
+            self._tell(
+                item, Told(union.name, UNION, union=UnionResult(union.name, NotRun(UNION, "its host was stopped")))
+            )
+            return
+        found = _asked(lambda: self.judge.union(union))
+        if isinstance(found, Fault):
+            self._fail(
+                item, Told(union.name, UNION, fault=found), f"{found.message}\n  rerun: {self.rerun.union(union)}"
+            )
+        self._tell(item, Told(union.name, UNION, union=found))
+        if fails(found.verdict):
+            pytest.fail(lines.union_failure(found, self.rerun.union(union)), pytrace=False)
 
-    def _asked(self, node: pytest.Item, ask: Any) -> Any:  # noqa: ANN401 (GateResult or UnionResult)
-        try:
-            return ask()
-        except FrtError as fault:
-            node.user_properties.append((FAULT_PROPERTY, fault.exit_code))
-            pytest.fail(fault.diagnostics(), pytrace=False)
+    @staticmethod
+    def _tell(item: pytest.Item, told: Told) -> None:
+        item.stash[TOLD] = told
+        said = word(told.verdict) if told.verdict else told.fault.code if told.fault else ""
+        properties = {"frt_subject": told.subject, "frt_gate": told.gate, "frt_outcome": said or "PASSED"}
+        item.user_properties += properties.items()
+
+    def _fail(self, item: pytest.Item, told: Told, text: str) -> NoReturn:
+        self._tell(item, told)
+        pytest.fail(text, pytrace=False)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Let the report carry what the item told, through pytest-xdist too."""
+        report = yield
+        if (subject := item.stash.get(SUBJECT, None)) is not None:
+            carried = {"frt_subject": subject}
+            told = item.stash.get(TOLD, None) if report.when == "call" else None
+            if told is not None:
+                carried |= {"frt_told": codec.dumps(told), "frt_word": word(told.verdict) if told.verdict else ""}
+            vars(report).update(carried)
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect what an item told. In a worker of pytest-xdist nothing is read: the controller sees every report."""
+        text, subject = getattr(report, "frt_told", None), getattr(report, "frt_subject", None)
+        if subject is None or hasattr(self.config, "workerinput"):
+            return
+        if text is not None:
+            flaw = f"reported as {report.outcome}" if report.outcome not in {"passed", "failed"} else ""
+            flaw = flaw or ("expected to fail" if hasattr(report, "wasxfail") else "")
+            self.collected.add(codec.loads(Told, text), flaw=flaw)
+        elif report.when != "call" and report.outcome != "passed":
+            self.collected.taint(subject, f"{report.when} of an item {report.outcome}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport
+    ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
+        """Give outcomes their own words; a finding is neither a pass nor a failure."""
+        said = getattr(report, "frt_word", "")
+        if not said or report.outcome == "skipped" or hasattr(report, "wasxfail"):
+            return None
+        if report.outcome == "failed":
+            return "failed", "F", (said, {"red": True})
+        return said, said[0].lower(), (said, {"yellow": True})
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Take out the items of gates that were not asked for, and the placeholders that an empty plan leaves."""
+        ours = [item for item in items if item.get_closest_marker(MARKER)]
+        dropped = [item for item in ours if _gate(item) not in self.asked.gates]
+        if dropped:
+            self.config.hook.pytest_deselected(items=dropped)
+        gone = {*dropped, *(item for item in ours if item.name.endswith(PLACEHOLDER))}
+        items[:] = [item for item in items if item not in gone]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """End the workers; in the controller state, report and set the exit code."""
+        if self._judge is not None:
+            self._judge.close()
+        if hasattr(self.config, "workerinput") or exitstatus in UNFINISHED:
+            return
+        if not self.config.option.collectonly:
+            self.ending = end(self.collected, self.settings, self.plan, self.rerun)
+        if exitstatus != pytest.ExitCode.INTERRUPTED:
+            session.exitstatus = self._exit_status(exitstatus)
+
+    def _exit_status(self, exitstatus: int) -> int:
+        """Return our exit code; a failure of an item that told nothing, ours or foreign, stays a failure."""
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.plan.records:
+            return NOTHING
+        if self.ending is None or not self.collected.spoken:
+            return exitstatus
+        code = self.ending.exit_code
+        return exitstatus if exitstatus == pytest.ExitCode.TESTS_FAILED and code in {0, NOTHING} else code
 
     def pytest_report_header(self) -> list[str]:
         """Say what is judged, with what, on what."""
-        return header.header(self.settings, self.registry, self.plan)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect what an item said; in a test worker the controller does this."""
-        if report.when != "call" and report.outcome == "passed":
-            return
-        for name, value in report.user_properties:
-            if name == GATE_PROPERTY:
-                self.collected.add_gate(codec.loads(GateResult, str(value)), passed_item=report.outcome != "skipped")
-            elif name == UNION_PROPERTY:
-                self.collected.add_union(codec.loads(UnionResult, str(value)))
-            elif name == FAULT_PROPERTY:
-                self.collected.add_fault(int(str(value)))
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Give findings that are neither passes nor failures their own words."""
-        if report.when != "call" or report.outcome != "passed":
-            return None
-        for name, value in report.user_properties:
-            if name in {GATE_PROPERTY, UNION_PROPERTY}:
-                kind = GateResult if name == GATE_PROPERTY else UnionResult
-                verdict = codec.loads(kind, str(value)).verdict
-                if not isinstance(verdict, Pass) or verdict.band == "provisional":
-                    word = fold([verdict], (verdict.gate,)).outcome.value
-                    return word.lower(), word[0].lower(), word
-        return None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
-        """End the workers; in the controller seal, report and set the exit code."""
-        if self._bench is not None:
-            self._bench.close()
-        if hasattr(self.config, "workerinput") or self.config.option.collectonly:
-            return
-        if exitstatus in {pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR}:
-            return
-        self.collected.close(self.settings, self.plan)
-        session.exitstatus = self.collected.exit_code(timing=self.settings.timing)
+        return header.header(self.settings, self.asked.registry, self.plan, verbose=self.config.option.verbose > 0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table of records, the plans and the files."""
-        if self.config.option.collectonly:
-            return
-        for line in table.summary(self.collected, self.settings, self.plan):
+        found = summary.Summary(self.collected, self.settings, self.plan, self.ending, self.config.option.verbose > 0)
+        terminalreporter.section("certification")
+        for line in found.lines(terminalreporter._tw.fullwidth):  # noqa: SLF001 (pytest has no public width)
             terminalreporter.write_line(line)
 
     def pytest_unconfigure(self) -> None:
         """End the workers of a run that was cut short."""
-        if self._bench is not None:
-            self._bench.close()
+        if self._judge is not None:
+            self._judge.close()
+
+
+def _gate(item: pytest.Item) -> str:
+    marker = item.get_closest_marker(MARKER)
+    return str(marker.args[0]) if marker else ""
+
+
+def _asked(ask: Callable[[], R]) -> R | Fault:
+    """Return a result, or the fault that came in its place: pytest would show a fault as the end of a chain."""
+    try:
+        return ask()
+    except FrtError as error:
+        return Fault.of(error)

@@ -46,6 +46,7 @@ TABLE: Final[Mapping[str, frozenset[str]]] = {
     "options": EVERYTHING,
     "fixtures": EVERYTHING,
     "plugin": EVERYTHING,
+    "selection": EVERYTHING,
     "session": EVERYTHING,
     "suite": EVERYTHING,
     "cli": EVERYTHING,

@@ -1,121 +1,110 @@
-"""What a run's items said, folded by record; sealing happens here, in the controller alone."""
+"""What a run's items said, folded by record. Nothing is judged here, and nothing is written."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
-from pytest_frt.contracts.verdict import NotRun, Outcome
-from pytest_frt.errors import FrtError
-from pytest_frt.lab.store import writing
-from pytest_frt.rules import fold
-from pytest_frt.spec import codec
-
-if TYPE_CHECKING:
-    from pytest_frt.run.config import RunConfig
-    from pytest_frt.run.plan import RunPlan
-    from pytest_frt.run.results import GateResult, UnionResult
-    from pytest_frt.run.seal import Sealed
-
-JSON_SCHEMA: Final = "frt-report/1"
+from pytest_frt.contracts.record import PlanRecord, Record
+from pytest_frt.contracts.verdict import Outcome
+from pytest_frt.report.told import Fault, Told
+from pytest_frt.rules.fold import PLAN_GATES, RECORD_GATES, Folded, exit_code, fold
+from pytest_frt.run.results import GateResult, UnionResult
 
 
 @dataclass
 class Collected:
-    """Results by record key id and union name.
+    """Messages of items, by record key id and union name.
 
     Attributes:
-        gates: Record key id to gate name to result.
+        gates: Record key id to gate name to result; no result where a fault came first.
         unions: Union name to result.
-        faults: Exit codes of faults that stopped an item.
-        sealed: What was written; None when nothing could be.
-        notes: Sentences for the summary: what could not be written, what was withheld.
+        faults: Record key id or union name to the fault that stopped it.
+        tainted: Record key id or union name to why nothing may be stated of it.
     """
 
     gates: dict[str, dict[str, GateResult]] = field(default_factory=dict)
     unions: dict[str, UnionResult] = field(default_factory=dict)
-    faults: list[int] = field(default_factory=list)
-    sealed: Sealed | None = None
-    notes: list[str] = field(default_factory=list)
-    _twice: set[str] = field(default_factory=set)
+    faults: dict[str, Fault] = field(default_factory=dict)
+    tainted: dict[str, str] = field(default_factory=dict)
 
-    def add_gate(self, result: GateResult, *, passed_item: bool) -> None:
-        """Add one gate. A gate judged twice (a rerun) or in a skipped item can no longer be stated."""
-        gates = self.gates.setdefault(result.record, {})
-        if result.gate in gates or not passed_item:
-            self._twice.add(result.record)
-        gates[result.gate] = result
+    def add(self, told: Told, *, flaw: str = "") -> None:
+        """Add one item's message.
 
-    def add_union(self, result: UnionResult) -> None:
-        """Add one union."""
-        self.unions[result.union] = result
+        Args:
+            told: The message.
+            flaw: Why the item does not count as judged although it spoke (skipped, expected to fail, run again).
+        """
+        if flaw:
+            self.taint(told.subject, f"{told.gate} was {flaw}")
+        if told.fault:
+            self.faults.setdefault(told.subject, told.fault)
+            if told.gate not in PLAN_GATES:
+                self.gates.setdefault(told.subject, {})
+        elif told.union:
+            self._once(told, known=told.subject in self.unions)
+            self.unions[told.subject] = told.union
+        elif told.result:
+            gates = self.gates.setdefault(told.subject, {})
+            self._once(told, known=told.gate in gates)
+            gates[told.gate] = told.result
 
-    def add_fault(self, exit_code: int) -> None:
-        """Note a fault by its exit code."""
-        self.faults.append(exit_code)
+    def _once(self, told: Told, *, known: bool) -> None:
+        if known:
+            self.taint(told.subject, f"{told.gate} was judged twice")
 
-    def folded(self, record: str) -> fold.Folded:
-        """Return the outcome of one record."""
+    def taint(self, subject: str, why: str) -> None:
+        """Note why nothing may be stated of a record or union; the first reason stays."""
+        self.tainted.setdefault(subject, why)
+
+    @property
+    def spoken(self) -> bool:
+        """Whether any item told anything."""
+        return bool(self.gates or self.unions or self.faults)
+
+    def folded(self, record: str) -> Folded:
+        """Return the outcome of one record: what the gates that were run say, ``NOT_RUN`` where some were not."""
         gates = self.gates.get(record, {})
-        ordered = [gates[name].verdict for name in fold.RECORD_GATES if name in gates]
-        decided = [verdict for verdict in ordered if not isinstance(verdict, NotRun)]
-        found = fold.fold(decided)
-        late = next((verdict for verdict in ordered if isinstance(verdict, NotRun)), None)
-        if found.outcome is Outcome.NOT_RUN and late is not None and not self.refusing(record):
-            return fold.Folded(Outcome.NOT_RUN, found.gate, "not_run", late.because, correct=found.correct)
+        judged = tuple(name for name in RECORD_GATES if name in gates)
+        verdicts = [gates[name].verdict for name in judged]
+        whole = fold(verdicts)
+        found = fold(verdicts, judged) if judged else whole
+        if found.outcome not in {Outcome.CERTIFIED, Outcome.NOT_RUN}:
+            return replace(found, correct=whole.correct)
+        if fault := self.faults.get(record):
+            return Folded(Outcome.NOT_RUN, whole.gate, fault.code.lower(), fault.message, correct=whole.correct)
+        return found if found.outcome is Outcome.NOT_RUN else whole
+
+    def united(self, union: str) -> Folded:
+        """Return the outcome of one union."""
+        return fold([self.unions[union].verdict], PLAN_GATES)
+
+    def proven(self) -> dict[str, Record]:
+        """Return the records that may be stated: every gate judged once, in an item that counts, and passed."""
+        found: dict[str, Record] = {}
+        for name, gates in self.gates.items():
+            whole = set(gates) == set(RECORD_GATES) and name not in self.tainted
+            record = gates["net_win"].proven if whole else None
+            if record is not None and self.folded(name).outcome is Outcome.CERTIFIED:
+                found[name] = record
         return found
 
-    def refusing(self, record: str) -> bool:
-        """Report whether some gate of a record said no."""
-        return any(not isinstance(g.verdict, NotRun) and fold.fold([g.verdict], (g.gate,)).gate for g in self.gates.get(record, {}).values())
+    def plans(self) -> dict[str, PlanRecord]:
+        """Return the unions that may be stated."""
+        kept = {name: result for name, result in self.unions.items() if name not in self.tainted}
+        return {name: result.proven for name, result in kept.items() if result.proven is not None}
 
-    def close(self, settings: RunConfig, plan: RunPlan) -> None:
-        """Seal what was proven and write the JSON report; a fault becomes a note, and nothing measured is lost."""
-        from pytest_frt.run.seal import seal
-
-        proven = {}
-        for record, gates in self.gates.items():
-            whole = set(gates) == set(fold.RECORD_GATES) and record not in self._twice
-            last = gates.get("net_win")
-            if whole and last is not None and last.proven is not None and self.folded(record).outcome is Outcome.CERTIFIED:
-                proven[record] = last.proven
-        plans = {name: result.proven for name, result in self.unions.items() if result.proven is not None}
-        try:
-            self.sealed = seal(proven, plans, settings)
-            self.notes += [f"{name}: withheld, {why}" for name, why in self.sealed.withheld.items()]
-            if settings.json:
-                self._write_json(Path(settings.json), settings, plan)
-        except FrtError as fault:
-            self.add_fault(fault.exit_code)
-            self.notes.append(fault.diagnostics())
-
-    def _write_json(self, file: Path, settings: RunConfig, plan: RunPlan) -> None:
-        document = {
-            "schema": JSON_SCHEMA,
-            "settings": codec.to_json(settings),
-            "records": {
-                record: {
-                    "outcome": self.folded(record).outcome.value,
-                    "reason": self.folded(record).reason,
-                    "detail": self.folded(record).detail,
-                    "gates": {name: codec.to_json(result) for name, result in gates.items()},
-                }
-                for record, gates in self.gates.items()
-            },
-            "unions": {name: codec.to_json(result) for name, result in self.unions.items()},
-            "not_supported": [{"cell": row.cell.id, "reason": row.reason} for row in plan.not_supported],
-            "files": {name: str(path) for name, path in self.sealed.files.items()} if self.sealed else {},
-        }
-        with writing(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(document, indent=1, sort_keys=True), encoding="utf-8")
+    def withheld(self) -> Iterator[tuple[str, str]]:
+        """Yield proven records and plans that may not be stated, with why."""
+        for name, why in self.tainted.items():
+            union, win = self.unions.get(name), self.gates.get(name, {}).get("net_win")
+            if (union and union.proven) or (win and win.proven):
+                yield name, why
 
     def exit_code(self, *, timing: bool) -> int:
-        """Return the exit code of the run."""
-        if self.faults:
-            return max(self.faults)
-        records = [self.folded(record) for record in self.gates]
-        unions = [fold.fold([result.verdict], fold.PLAN_GATES) for result in self.unions.values()]
-        return fold.exit_code([*records, *(u for u in unions if u.outcome is not Outcome.NOT_RUN)], timing=timing)
+        """Return the exit code of the run: a correctness failure weighs more than a fault."""
+        unions = [found for found in map(self.united, self.unions) if found.outcome is not Outcome.NOT_RUN]
+        code = exit_code([*map(self.folded, self.gates), *unions], timing=timing)
+        if code != 1 and self.faults:
+            return max(fault.exit_code for fault in self.faults.values())
+        return code

@@ -1,50 +1,61 @@
-"""The header of a run: device, software, settings."""
+"""The header of a run: device, software, seed, key, output, and providers that could not be read."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Final
 
+from pytest_frt.certs import keys
 from pytest_frt.devices.probe import machine_facts
+from pytest_frt.errors import FrtError
+from pytest_frt.registry import Registry
+from pytest_frt.run.config import RunConfig
+from pytest_frt.run.plan import RunPlan
 
-if TYPE_CHECKING:
-    from pytest_frt.registry import Registry
-    from pytest_frt.run.config import RunConfig
-    from pytest_frt.run.plan import RunPlan
-
-SHOWN = ("torch", "kernels", "transformers")
+SHOWN: Final = ("pytest-frt", "torch", "kernels", "transformers")
 
 
-def _version(name: str) -> str:
-    try:
-        return f"{name} {importlib.metadata.version(name)}"
-    except importlib.metadata.PackageNotFoundError:
-        return f"{name} -"
+def versions() -> dict[str, str]:
+    """Return the versions of what every run computes with; ``absent`` for what is not installed."""
+    found = {"python": platform.python_version()}
+    for name in SHOWN:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "absent"
+    return found
 
 
 def key_line(settings: RunConfig) -> str:
-    """Return who signs, by key id; the private half is forgotten at once."""
+    """Return who will sign, by the public half beside the key: the key itself is opened when the last worker ended."""
     if settings.sign_key is None:
-        return "unsigned (give --frt-sign-key, or run `frt sign` later)"
-    from pathlib import Path
+        return "none, statements stay unsigned"
+    public = Path(settings.sign_key).with_suffix(".pub")
+    if not public.is_file():
+        return f"{settings.sign_key}, opened at the end"
+    try:
+        return keys.parse_public(public.read_text(encoding="utf-8", errors="replace")).keyid
+    except FrtError as fault:
+        return f"{settings.sign_key}, opened at the end ({public.name}: {fault.message})"
 
-    from pytest_frt.certs import keys
 
-    return keys.load_private(Path(settings.sign_key)).public.keyid
-
-
-def header(settings: RunConfig, registry: Registry, plan: RunPlan) -> list[str]:
-    """Return the lines pytest shows above the items."""
+def header(settings: RunConfig, registry: Registry, plan: RunPlan, *, verbose: bool) -> list[str]:
+    """Return the lines that pytest shows above the items; ``verbose`` adds where settings came from."""
     cpu, *gpus = machine_facts()
-    isa = " ".join(cpu.isa)
     form = "quick (provisional, certifies nothing)" if settings.quick else "full"
+    form = form if settings.timing else "without timing (certifies nothing)"
     out = [
-        f"frt: {cpu.name}, {cpu.arch}, {settings.threads} threads, {isa}",
+        f"frt: {cpu.name}, {cpu.arch}, {settings.threads} threads",
+        f"frt: {' '.join(cpu.isa)}",
         *(f"frt: {gpu.name}" for gpu in gpus),
-        f"frt: {', '.join(map(_version, SHOWN))}, python {platform.python_version()}",
-        f"frt: seed {settings.seed}, {form}, out {settings.out}",
-        f"frt: key {key_line(settings)}",
-        f"frt: {len(plan.records)} records, {len(plan.not_supported)} cells not supported here",
+        f"frt: {', '.join(f'{name} {version}' for name, version in versions().items())}",
+        f"frt: seed {settings.seed}, {form}, key {key_line(settings)}",
+        f"frt: out {settings.out}",
+        f"frt: {len(plan.records)} records, {len(plan.unions)} unions, {len(plan.not_supported)} cells not supported",
     ]
+    if verbose:
+        given = {key: origin for key, origin in settings.origins.items() if origin != "default"}
+        out += [f"frt: {key} from {origin}" for key, origin in given.items()]
     return out + [f"frt: broken {fault.group} provider {fault.name}: {fault.reason}" for fault in registry.broken]

@@ -1,20 +1,23 @@
-"""Single lines for people: why an item failed and how to run exactly that again."""
+"""Single lines for people: why an item failed, and how to run exactly that again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from pytest_frt.contracts.verdict import Crashed, Invalid, Refusal
+from pytest_frt.contracts.verdict import Crashed, Inconclusive, Invalid, Measured, NotRun, Pass, Refusal, Verdict
+from pytest_frt.run.config import RunConfig
+from pytest_frt.run.plan import RecordPlan, UnionPlan
+from pytest_frt.run.results import GateResult, UnionResult
 
-if TYPE_CHECKING:
-    from pytest_frt.contracts.verdict import Verdict
-    from pytest_frt.run.config import RunConfig
-    from pytest_frt.run.plan import RecordPlan
-    from pytest_frt.run.results import GateResult, UnionResult
+SHOWN = 3
+"""Seats and numbers that a failure spells out; the JSON report holds all."""
 
 
 def reason(verdict: Verdict) -> str:
-    """Return gate, word and sentence of a verdict that does not hold."""
+    """Return word, gate, stable reason and sentence of a verdict that does not hold."""
     match verdict:
         case Refusal(gate=gate, reason=word, detail=detail):
             return f"REFUSED {gate} {word}: {detail}"
@@ -22,40 +25,83 @@ def reason(verdict: Verdict) -> str:
             return f"INVALID_RUN {gate} {guard}: {detail}"
         case Crashed(gate=gate, kind=kind, detail=detail):
             return f"{kind} {gate}: {detail}"
-        case _:
-            return type(verdict).__name__
+        case Inconclusive(gate=gate, detail=detail):
+            return f"INCONCLUSIVE {gate}: {detail}"
+        case NotRun(gate=gate, because=because):
+            return f"NOT_RUN {gate}: {because}"
+        case Pass(gate=gate, band=band):
+            return f"PASSED {gate} ({band})"
 
 
-def rerun(record: RecordPlan, settings: RunConfig) -> str:
-    """Return the command that judges exactly this record again."""
-    key, cell = record.key, record.key.cell
-    parts = [
-        "pytest",
-        f"--frt-host={cell.host}",
-        f"--frt-structure={cell.structure}",
-        f"--frt-impl={cell.impl}",
-        f"--frt-scheme={cell.scheme}",
-        f"--frt-device={cell.device}",
-        f"--frt-phase={key.phase}",
-        f"--frt-form={key.form}",
-        f"--frt-size={key.size}",
-        f"--frt-seed={settings.seed}",
-    ]
-    parts += [f"--frt-checkpoint={settings.checkpoint}"] if settings.checkpoint else []
-    parts += [f"--frt-kernel={settings.kernel}"] if settings.kernel else []
-    return " ".join(parts)
+def number(one: Measured) -> str:
+    """Return one number with its limit and place."""
+    at = f" at {one.at}" if one.at else ""
+    return f"{one.metric} {one.value:.6g}, needs {one.op} {one.required:g}{at} (n={one.n})"
 
 
-def failure(result: GateResult, record: RecordPlan, settings: RunConfig) -> str:
-    """Return the text of a failed item."""
-    out = [reason(result.verdict)]
-    out += [f"  seat {refusal.at}: {refusal.reason}: {refusal.detail}" for refusal in result.refused[:3]]
-    if len(result.refused) > len(out[1:]):
-        out.append(f"  and {len(result.refused) - len(out[1:])} more seats")
-    return "\n".join([*out, f"  rerun: {rerun(record, settings)}"])
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """Knows how to run one record or union of this run again.
+
+    Attributes:
+        settings: The run's settings.
+        folders: Host name to the folder that was given for it.
+    """
+
+    settings: RunConfig
+    folders: Mapping[str, Path] = field(default_factory=dict)
+
+    def record(self, record: RecordPlan) -> str:
+        """Return the command that judges exactly one record again."""
+        cell = record.key.cell
+        return self._command([record], structure=cell.structure, impl=cell.impl, scheme=cell.scheme)
+
+    def union(self, union: UnionPlan) -> str:
+        """Return the command that judges the records of one union and their union again."""
+        cells = [record.key.cell for record in union.records]
+        return self._command(
+            union.records,
+            structure=_joined(cell.structure for cell in cells),
+            impl=_joined(cell.impl for cell in cells),
+            scheme=_joined(cell.scheme for cell in cells),
+        )
+
+    def _command(self, records: Iterator[RecordPlan] | tuple[RecordPlan, ...] | list[RecordPlan], **names: str) -> str:
+        first = next(iter(records))
+        key, settings = first.key, self.settings
+        options = {
+            "host": str(self.folders.get(key.cell.host, key.cell.host)),
+            **names,
+            "device": key.cell.device,
+            "phase": key.phase,
+            "form": key.form,
+            "size": key.size,
+            "seed": str(settings.seed),
+            "threads": str(settings.threads),
+            "checkpoint": settings.checkpoint,
+            "kernel": settings.kernel,
+        }
+        words = [f"--frt-{name}={value}" for name, value in options.items() if value]
+        words += ["--frt-quick"] if settings.quick else []
+        words += [] if settings.timing else ["--frt-no-timing"]
+        return shlex.join(["pytest", *words])
 
 
-def union_failure(result: UnionResult) -> str:
+def _joined(names: Iterator[str]) -> str:
+    return ",".join(dict.fromkeys(names))
+
+
+def failure(result: GateResult, command: str) -> str:
+    """Return the text of a failed item: reason, numbers, seats, and the command that runs it again."""
+    measured = getattr(result.verdict, "measured", ())
+    out = [reason(result.verdict), *(f"  {number(one)}" for one in measured[:SHOWN])]
+    out += [f"  seat {refusal.at}: {refusal.reason}: {refusal.detail}" for refusal in result.refused[:SHOWN]]
+    if (more := len(result.refused) - SHOWN) > 0:
+        out.append(f"  and {more} more seats")
+    return "\n".join([*out, f"  rerun: {command}"])
+
+
+def union_failure(result: UnionResult, command: str) -> str:
     """Return the text of a failed union."""
-    dropped = [f"  dropped {name}: {why}" for name, why in result.dropped.items()]
-    return "\n".join([f"{result.union}: {reason(result.verdict)}", *dropped])
+    dropped = [f"  left out {name}: {why}" for name, why in result.dropped.items()]
+    return "\n".join([f"{reason(result.verdict)} ({result.union})", *dropped, f"  rerun: {command}"])

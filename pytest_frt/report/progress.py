@@ -1,48 +1,80 @@
-"""Progress on a terminal (one live line) or as plain lines elsewhere."""
+"""Progress beside pytest's own output: one live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
-EVERY_S = 10.0
+EVERY_S: Final = 10.0
 """Seconds between plain lines of one stage: a log stays short and still shows life."""
 
 
 class TerminalProgress:
-    """Writes to the real standard error, which pytest does not capture.
+    """Says what is going on while an item runs, past pytest's capture.
 
     Args:
-        stream: Where to write.
-        live: Overwrite one line instead of adding lines.
+        plain: Writes a line of its own.
+        live: Overwrites the current line; None where lines stay.
+        aside: Context in which what is written reaches the terminal.
+        clock: Seconds.
     """
 
-    def __init__(self, stream: TextIO, *, live: bool) -> None:
-        self._stream, self._live, self._last, self._began = stream, live, 0.0, time.monotonic()
+    def __init__(
+        self,
+        plain: Callable[[str], None],
+        *,
+        live: Callable[[str], None] | None = None,
+        aside: Callable[[], AbstractContextManager[None]] = nullcontext,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plain, self._live, self._aside, self._clock = plain, live, aside, clock
+        self._began, self._last = clock(), float("-inf")
 
     @classmethod
     def of(cls, config: pytest.Config) -> TerminalProgress:
-        """Return the progress of a run: silent streams of test workers included."""
-        stream = sys.__stderr__ or sys.stderr
-        return cls(stream, live=stream.isatty() and config.option.verbose <= 0)
+        """Return the progress of a run: on the reporter, or on standard error where there is none (test workers)."""
+        capture = config.pluginmanager.get_plugin("capturemanager")
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        aside = capture.global_and_fixture_disabled if capture else nullcontext
+        if config.option.verbose < -1:
+            return cls(lambda _: None)
+        if reporter is None:
+            return cls(_to_standard_error, aside=aside)
+
+        def plain(text: str) -> None:
+            reporter.ensure_newline()
+            reporter.write_line(text)
+
+        def live(text: str) -> None:
+            reporter.ensure_newline()
+            reporter.rewrite(text[: shutil.get_terminal_size().columns - 1], erase=True)
+
+        return cls(plain, live=live if reporter.isatty and config.option.verbose <= 0 else None, aside=aside)
 
     def note(self, text: str) -> None:
         """Say one line."""
         self._write(text, force=True)
 
     def step(self, stage: str, done: int, total: int, detail: str) -> None:
-        """Report a step; plain lines come at most every ``EVERY_S`` seconds."""
+        """Report a step; plain lines come at most every ``EVERY_S`` seconds, and at the end of a stage."""
         self._write(f"{stage} {done}/{total} {detail}", force=done == total)
 
     def _write(self, text: str, *, force: bool) -> None:
-        now = time.monotonic()
-        if self._live:
-            self._stream.write(f"\r\x1b[2K[{now - self._began:5.0f} s] {text[:100]}")
-        elif force or now - self._last >= EVERY_S:
-            self._stream.write(f"[{now - self._began:5.0f} s] {text}\n")
-            self._last = now
-        self._stream.flush()
+        now = self._clock()
+        if self._live is None and not force and now - self._last < EVERY_S:
+            return
+        self._last = now
+        with self._aside():
+            (self._live or self._plain)(f"[{now - self._began:4.0f} s] {text}")
+
+
+def _to_standard_error(text: str) -> None:
+    stream = sys.__stderr__ or sys.stderr
+    stream.write(f"{text}\n")
+    stream.flush()

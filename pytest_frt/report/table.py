@@ -1,116 +1,132 @@
-"""The table a person believes: one row per record, worst margin first, reasons in words."""
+"""One row per record, worst margin first: as a table where it fits, else as a block of short lines."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tabulate import tabulate
 
-from pytest_frt.contracts.verdict import NotRun, Outcome, Pass
-from pytest_frt.report.lines import reason
-from pytest_frt.rules import fold
+from pytest_frt.contracts.verdict import NotRun, Outcome, Verdict
+from pytest_frt.report.collected import Collected
+from pytest_frt.report.margins import headroom, measured, named, tightest
+from pytest_frt.run.results import GateResult
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+HEADS = ("outcome", "record", "parity", "ledger", "net win [99 %]", "why")
+TABLE_COLUMNS = 110
+"""Terminal columns from which a table leaves room for reasons in words; narrower ones get blocks."""
+FIXED_COLUMNS = 92
+"""Columns of a table without its last, at the longest names and numbers that are usual."""
+INDENT = "    "
+SEVERITY = (
+    Outcome.REFUSED,
+    Outcome.CRASH,
+    Outcome.TIMEOUT,
+    Outcome.INVALID_RUN,
+    Outcome.NOT_RUN,
+    Outcome.INCONCLUSIVE,
+    Outcome.CORRECT_NOT_FASTER,
+    Outcome.CERTIFIED,
+)
 
-    from pytest_frt.contracts.verdict import Measured, Verdict
-    from pytest_frt.report.collected import Collected
-    from pytest_frt.run.config import RunConfig
-    from pytest_frt.run.plan import RunPlan
-    from pytest_frt.run.results import GateResult
 
-HEADLINES = ("host.top1.median", "host.cosine.median", "host.top1.worst", "host.cosine.worst", "seam.rel_l2")
-WIDTHS = [None, None, None, None, None, 46]
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record, as a person reads it."""
+
+    outcome: Outcome
+    record: str
+    parity: str
+    ledger: str
+    win: str
+    why: str
+    margin: float
+
+    @property
+    def rank(self) -> tuple[int, float, str]:
+        """Severity first, then worst margin."""
+        return SEVERITY.index(self.outcome), self.margin, self.record
 
 
-def _measured(verdict: Verdict | None) -> dict[str, Measured]:
-    return {one.metric: one for one in getattr(verdict, "measured", ())} if verdict else {}
-
-
-def _parity(result: GateResult | None) -> str:
-    if result is None or isinstance(result.verdict, NotRun):
+def _parity(verdict: Verdict | None) -> str:
+    one = tightest(measured(verdict))
+    if one is None:
         return "-"
-    found = _measured(result.verdict)
-    for name in HEADLINES:
-        if name in found:
-            one = found[name]
-            return f"{name.removeprefix('host.').removeprefix('seam.')} {one.value:.5g} ({one.op} {one.required:g})"
-    return "-"
-
-
-def _ratio(verdict: Verdict | None) -> str:
-    found = _measured(verdict)
-    if "pooled_median" not in found:
-        return "-"
-    low, high = found.get("interval_low"), found.get("interval_high")
-    span = f" [{low.value:.3f}, {high.value:.3f}]" if low and high else ""
-    return f"{found['pooled_median'].value:.3f}x{span}"
+    name = one.metric.removeprefix("host.").removeprefix("seam.")
+    return f"{name} {one.value:.4g} ({one.op} {one.required:g})"
 
 
 def _ledger(result: GateResult | None) -> str:
-    found = _measured(result.verdict) if result else {}
-    return f"{found['served'].value:.0f}/{found['served'].required:.0f}" if "served" in found else "-"
+    served = named(result.verdict, "served") if result else None
+    return f"{served.value:.0f}/{served.required:.0f}" if served else "-"
 
 
-def _speed(gates: dict[str, GateResult]) -> float:
-    found = _measured(gates["net_win"].verdict) if "net_win" in gates else {}
-    return found["pooled_median"].value if "pooled_median" in found else 0.0
+def ratio(verdict: Verdict | None) -> str:
+    """Return a speed-up with its 99 % interval."""
+    pooled = named(verdict, "pooled_median")
+    if pooled is None:
+        return "-"
+    low, high = named(verdict, "interval_low"), named(verdict, "interval_high")
+    span = f" [{low.value:.3f}, {high.value:.3f}]" if low and high else ""
+    return f"{pooled.value:.3f}x{span}"
 
 
-def _rows(collected: Collected) -> Iterator[list[str]]:
-    order = list(Outcome)
-    ranked = sorted(collected.gates.items(), key=lambda item: (-order.index(collected.folded(item[0]).outcome), _speed(item[1])))
-    for record, gates in ranked:
-        found = collected.folded(record)
-        cell, _, tail = record.partition("@")
-        structure, impl, host, scheme, device = cell.split("-")
-        win = gates.get("net_win")
-        seats = len(gates["net_win"].survivors) if win else 0
-        yield [
-            found.outcome.value,
-            f"{structure}\n{impl} {scheme}\n{host} {device}\n{tail}",
-            _parity(gates.get("parity")),
-            f"{_ledger(gates.get('ledger'))}\n{seats} seats",
-            _ratio(win.verdict if win else None),
-            f"{found.gate}: {found.detail}" if found.gate else "",
-        ]
+def _why(collected: Collected, record: str) -> str:
+    found, gates = collected.folded(record), collected.gates[record]
+    reached = next((gates[name] for name in reversed(gates) if gates[name].survivors), None)
+    seats = f"{len(reached.survivors)} seats" if reached else ""
+    refused = sum(len(result.refused) for result in gates.values())
+    seats += f", {refused} refused" if seats and refused else ""
+    band = f"band {found.band}" if found.band != "pass" else ""
+    said = f"{found.gate} {found.reason}: {found.detail}" if found.gate else ""
+    correct = "correct" if found.correct and found.gate else ""
+    return "; ".join(part for part in (said, correct, band, seats) if part)
 
 
-def _plans(collected: Collected) -> Iterator[str]:
-    for name, result in collected.unions.items():
-        if isinstance(result.verdict, Pass):
-            seats = sum(len(member.seats) for member in result.members)
-            yield f"PLAN {name}: {len(result.members)} records, {seats} seats together, {_ratio(result.verdict) if result.verdict.measured else 'judged alone'}"
-            yield from (f"  {member.record}  {member.speed:.3f}x alone" for member in result.members)
-        elif not isinstance(result.verdict, NotRun):
-            yield f"NO PLAN {name}: {reason(result.verdict)}"
-        yield from (f"  left out {record}: {why}" for record, why in result.dropped.items())
-        found = {one.metric: one for one in result.comparison}
-        if "compiled_host.median" in found:
-            low, high = found["compiled_host.lowest"].value, found["compiled_host.highest"].value
-            yield (
-                f"  comparison, one process, no certificate: {found['compiled_host.median'].value:.3f}x "
-                f"of the compiled host (pairs from {low:.3f} to {high:.3f})"
+def rows(collected: Collected) -> list[Row]:
+    """Return a row per record that any item spoke of, worst first."""
+    out: list[Row] = []
+    for record, gates in collected.gates.items():
+        verdicts = {name: result.verdict for name, result in gates.items() if not isinstance(result.verdict, NotRun)}
+        parity, win = verdicts.get("parity"), verdicts.get("net_win")
+        low = named(win, "interval_low")
+        nearest = [one for one in (tightest(measured(parity)), low) if one is not None]
+        rooms = [room for one in nearest if (room := headroom(one)) is not None]
+        out.append(
+            Row(
+                outcome=collected.folded(record).outcome,
+                record=record,
+                parity=_parity(parity),
+                ledger=_ledger(gates.get("ledger")),
+                win=ratio(win),
+                why=_why(collected, record),
+                margin=min(rooms, default=0.0),
             )
+        )
+    return sorted(out, key=lambda row: row.rank)
 
 
-def summary(collected: Collected, settings: RunConfig, plan: RunPlan) -> Iterator[str]:
-    """Yield the lines of the summary."""
-    yield ""
-    heads = ["outcome", "record", "parity", "ledger", "net win [99 %]", "why"]
-    if collected.gates:
-        yield from tabulate(list(_rows(collected)), heads, tablefmt="simple", maxcolwidths=WIDTHS).splitlines()
-    for row in plan.not_supported:
-        yield f"{Outcome.NOT_SUPPORTED.value} {row.cell.id}: {row.reason}"
-    yield from _plans(collected)
-    outcomes = [collected.folded(record) for record in collected.gates]
-    good = sum(one.outcome is Outcome.CERTIFIED for one in outcomes)
-    correct = sum(one.correct for one in outcomes)
-    everything = len(outcomes) + len(plan.not_supported)
-    yield f"{good} certified of {len(outcomes)} judged ({everything} asked for), {correct} correct"
-    if settings.quick:
-        yield "quick form: provisional, nothing is certified"
-    if collected.sealed:
-        kind = f"signed by {collected.sealed.keyid}" if collected.sealed.keyid else "unsigned: frt sign --key KEY FILE"
-        yield from (f"wrote {path} ({kind})" for path in collected.sealed.files.values())
-    yield from collected.notes
+def _cells(row: Row) -> list[str]:
+    cell, _, tail = row.record.partition("@")
+    structure, impl, host, scheme, device = cell.split("-")
+    name = f"{structure}\n{impl} {scheme}\n{host} {device}\n@{tail}"
+    return [row.outcome.value, name, row.parity.replace(" (", "\n("), row.ledger, row.win.replace(" [", "\n["), row.why]
+
+
+def _block(row: Row, width: int) -> Iterator[str]:
+    yield f"{row.outcome.value} {row.record}"
+    numbers = (("parity", row.parity), ("ledger", row.ledger), ("net win", row.win))
+    said = ", ".join(f"{name} {value}" for name, value in numbers if value != "-")
+    for text in (said, row.why):
+        yield from textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
+
+
+def render(found: Sequence[Row], width: int) -> Iterator[str]:
+    """Yield the lines of a table, or of blocks where a terminal of ``width`` columns is too narrow for one."""
+    if width < TABLE_COLUMNS:
+        for row in found:
+            yield from _block(row, width)
+    elif found:
+        widths = [None, None, None, None, None, max(width - FIXED_COLUMNS, 30)]
+        yield from tabulate([_cells(row) for row in found], HEADS, tablefmt="simple", maxcolwidths=widths).splitlines()

@@ -1,0 +1,72 @@
+"""The end of a run, in the controller: statements are sealed and the JSON report is written."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_frt.certs.files import write_atomic
+from pytest_frt.errors import FrtError, StorageFault
+from pytest_frt.report import document
+from pytest_frt.report.collected import Collected
+from pytest_frt.report.lines import Rerun
+from pytest_frt.run.config import RunConfig
+from pytest_frt.run.plan import RunPlan
+from pytest_frt.run.seal import Sealed, seal
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What came of a run.
+
+    Attributes:
+        files: Record key id or plan name to the certificate or statement that was written.
+        keyid: Key id that signed; empty when unsigned.
+        notes: Sentences for the summary: what was withheld, or could not be written.
+        exit_code: The run's exit code.
+    """
+
+    files: dict[str, Path]
+    keyid: str
+    notes: tuple[str, ...]
+    exit_code: int
+
+
+def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun) -> Ending:
+    """State what was proven and write the report; a fault becomes a note and an exit code."""
+    notes = [f"{name}: nothing is stated, {why}" for name, why in collected.withheld()]
+    faults: list[FrtError] = []
+    sealed = _seal(collected, settings, faults)
+    notes += [f"{name}: nothing is stated, {why}" for name, why in sealed.withheld.items()]
+    code = _code(collected, settings, faults)
+    ending = Ending(sealed.files, sealed.keyid, tuple(notes), code)
+    if settings.json:
+        try:
+            write_atomic(Path(settings.json), document.dumps(document.build(collected, settings, plan, rerun, ending)))
+        except StorageFault as fault:
+            faults.append(fault)
+    code = _code(collected, settings, faults)
+    return replace(ending, notes=(*notes, *(fault.diagnostics() for fault in faults)), exit_code=code)
+
+
+def _code(collected: Collected, settings: RunConfig, faults: list[FrtError]) -> int:
+    """Return the exit code; a fault in writing weighs more than what was proven, less than what was refused."""
+    code = collected.exit_code(timing=settings.timing)
+    return code if code == 1 or not faults else max(fault.exit_code for fault in faults)
+
+
+def _seal(collected: Collected, settings: RunConfig, faults: list[FrtError]) -> Sealed:
+    """Seal below the output directory, or below a temporary one when that cannot be written."""
+    proven, plans = collected.proven(), collected.plans()
+    try:
+        return seal(proven, plans, settings)
+    except StorageFault as fault:
+        faults.append(fault)
+        try:
+            return seal(proven, plans, replace(settings, out=tempfile.mkdtemp(prefix="frt-certs-")))
+        except (StorageFault, OSError) as also:
+            faults.append(StorageFault(f"nor can a temporary directory be written: {also}"))
+    except FrtError as fault:
+        faults.append(fault)
+    return Sealed({}, "", {})

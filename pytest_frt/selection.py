@@ -1,0 +1,110 @@
+"""What the options select, where it takes the registry to tell: host folders, gates, phases and device profiles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from pytest_frt.contracts.device import DeviceFacts
+from pytest_frt.devices.probe import matches
+from pytest_frt.errors import SpecError, UsageFault
+from pytest_frt.options import BY_KEY, SELECTING, Settings, nearest, run_config
+from pytest_frt.registry import DeviceEntry, Registry
+from pytest_frt.rules.fold import PLAN_GATES, RECORD_GATES
+from pytest_frt.run.config import RunConfig, Selection
+
+GATES = (*RECORD_GATES, *PLAN_GATES)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asked for.
+
+    Attributes:
+        settings: The run's settings; hosts go by name.
+        registry: What is installed, and the hosts given as folders.
+        folders: Host name to the folder that was given for it.
+        gates: Gates whose items are kept.
+    """
+
+    settings: RunConfig
+    registry: Registry
+    folders: Mapping[str, Path]
+    gates: tuple[str, ...]
+
+
+def wanted(settings: Settings, registry: Registry, facts: tuple[DeviceFacts, ...], *, is_worker: bool) -> Wanted:
+    """Resolve options against the registry and the machine.
+
+    Args:
+        settings: Options; looked up once for the devices, and then with the profiles of those.
+        registry: What is installed.
+        facts: The present devices; the first is the CPU.
+        is_worker: See ``options.run_config``.
+
+    Raises:
+        UsageFault: a value that cannot be used, or a gate or phase that does not exist.
+        SpecError: a host folder or a device profile that cannot be read.
+    """
+    settings.profile = _profile(_devices(settings.get("device"), registry, facts))
+    run = run_config(settings, threads=facts[0].threads, is_worker=is_worker)
+    gates = _known("gate", settings.get("gate") or ("*",), GATES)
+    run, registry, folders = _with_folders(run, registry, settings.base("host"))
+    phases = {phase.name for entry in registry.hosts.values() for phase in entry.spec.phases}
+    for option, globs in (("phase", run.selection.include), ("exclude-phase", run.selection.exclude)):
+        _known(option, globs.get("phase", ()), phases)
+    return Wanted(run, registry, folders, gates)
+
+
+def _known(option: str, globs: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that any glob matches; a glob that matches none is a typo."""
+    known = tuple(names)
+    for glob in globs:
+        if not any(fnmatchcase(name, glob) for name in known):
+            raise UsageFault(
+                f"--frt-{option}={glob} matches no {option.removeprefix('exclude-')}", hint=nearest(glob, known)
+            )
+    return tuple(name for name in known if any(fnmatchcase(name, glob) for glob in globs))
+
+
+def _devices(globs: tuple[str, ...], registry: Registry, facts: tuple[DeviceFacts, ...]) -> list[DeviceEntry]:
+    """Return the devices asked for, those present when none was."""
+    entries = registry.devices.values()
+    if globs:
+        return [entry for entry in entries if any(fnmatchcase(entry.spec.name, glob) for glob in globs)]
+    return [entry for entry in entries if any(matches(entry.spec, one) is None for one in facts)]
+
+
+def _profile(devices: Iterable[DeviceEntry]) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    allowed = BY_KEY.keys() - {option.key for option in SELECTING}
+    for entry in devices:
+        for key, value in entry.spec.defaults.items():
+            if key not in allowed:
+                raise SpecError(f"device {entry.spec.name} has a default for {key!r}", hint=nearest(key, allowed))
+            found.setdefault(key, (value, f"device profile {entry.spec.name}"))
+    return found
+
+
+def _with_folders(run: RunConfig, registry: Registry, base: Path) -> tuple[RunConfig, Registry, dict[str, Path]]:
+    """Read hosts given as folders, and put their names in the place of the paths."""
+    folders: dict[str, Path] = {}
+    globs: list[str] = []
+    for glob in run.selection.include.get("host", ()):
+        if os.sep not in glob:
+            globs.append(glob)
+            continue
+        folder = (base / Path(glob).expanduser()).resolve()
+        if not (folder / "host.yaml").is_file():
+            raise UsageFault(f"--frt-host={glob}: {folder} holds no host.yaml", hint="name the folder of a host")
+        registry = registry.with_host(folder)
+        name = next(entry.spec.name for entry in registry.hosts.values() if Path(entry.spec.folder) == folder)
+        folders[name] = folder
+        globs.append(name)
+    if not folders:
+        return run, registry, folders
+    include = {**run.selection.include, "host": tuple(globs)}
+    return replace(run, selection=Selection(include, run.selection.exclude)), registry, folders
