@@ -19,7 +19,7 @@ from pytest_frt.certs.policy import Policy
 from pytest_frt.certs.statement import CellCertificate, PlanCertificate
 from pytest_frt.certs.verify import Accepted, Outcome, Refused, verify_paths
 from pytest_frt.registry import Registry
-from pytest_frt.runtime.facts import live_facts
+from pytest_frt.runtime.facts import LiveProcess
 from pytest_frt.runtime.handle import FileDecision, Handle, SeatDecision
 from pytest_frt.runtime.match import Reject, Wish
 from pytest_frt.runtime.prepare import Scene, fits, prepare
@@ -97,9 +97,7 @@ def attach(  # noqa: PLR0913 (a name and a default for each)
     registry = Registry.load() if host is None else Registry.load().with_host(host)
     builds = {repo: Path(path) for repo, path in (kernels or {}).items()}
     root = getattr(model, "_orig_mod", model)  # torch.compile wraps the model; seats go into what it wraps
-    facts = [seat.facts for one in sets for cell in one.cells for seat in cell.record.seats]
-    kind = sets[0].cells[0].record.device.kind if sets else "cpu"
-    scene = Scene(root, live_facts(root, facts, kind), Places(registry, builds, paths), Wish(form, phase))
+    scene = Scene(root, LiveProcess(root), Places(registry, builds, paths), Wish(form, phase))
     chosen = _Chosen(single=policy.composition == PLAN)
     for one in sets:
         chosen.consider(one, scene)

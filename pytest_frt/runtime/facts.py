@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from typing import TypeVar
 
 from torch import nn
 
 from pytest_frt.contracts.device import DeviceFacts
+from pytest_frt.contracts.record import Record
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.devices.probe import present_facts
 from pytest_frt.errors import SpecError, SwapRefused, UsageFault
@@ -47,26 +48,36 @@ class Asked(Mapping[str, V]):
         return sum(1 for _ in self)
 
 
-def live_facts(model: nn.Module, seats: Iterable[SeatFacts], kind: str) -> LiveFacts:
-    """Return the facts of this process; everything expensive is computed when :func:`match` asks.
+class LiveProcess:
+    """The facts of this process and model, each read once.
 
     Args:
         model: The unattached model.
-        seats: Certified seats that may be asked about.
-        kind: Device kind that certificates are for.
     """
-    by_id = {facts.id: facts for facts in seats}
-    classes = {class_label(module): module for module in model.modules()}
-    return LiveFacts(
-        device=_device(kind),
-        software=Asked(_version),
-        distributions=Asked(_record_digest),
-        host_class=class_label(model),
-        library=library_of(model),
-        sources=Asked(lambda label: _source(classes.get(label))),
-        seats=Asked(lambda seat: _seat(model, by_id[seat]) if seat in by_id else None),
-        weights=Asked(lambda seat: weights_digest(model, by_id[seat]) if seat in by_id else None),
-    )
+
+    def __init__(self, model: nn.Module) -> None:
+        classes = {class_label(module): module for module in model.modules()}
+        self._model = model
+        self._devices = Asked(_device)
+        self._software = Asked(_version)
+        self._distributions = Asked(_record_digest)
+        self._sources = Asked(lambda label: _source(classes.get(label)))
+        self._host_class = class_label(model)
+        self._library = library_of(model)
+
+    def facts(self, record: Record) -> LiveFacts:
+        """Return what a record is held against; what is expensive is computed when :func:`match` asks."""
+        seats = {seat.facts.id: seat.facts for seat in record.seats}
+        return LiveFacts(
+            device=self._devices[record.device.kind],
+            software=self._software,
+            distributions=self._distributions,
+            host_class=self._host_class,
+            library=self._library,
+            sources=self._sources,
+            seats=Asked(lambda seat: _seat(self._model, seats[seat]) if seat in seats else None),
+            weights=Asked(lambda seat: weights_digest(self._model, seats[seat]) if seat in seats else None),
+        )
 
 
 def class_label(module: nn.Module) -> str:

@@ -18,9 +18,10 @@ from pytest_frt.contracts.record import Record, SeatRecord
 from pytest_frt.contracts.structure import Structure
 from pytest_frt.errors import CertificateRefused, FrtError, SwapRefused
 from pytest_frt.runtime import sources
+from pytest_frt.runtime.facts import LiveProcess
 from pytest_frt.runtime.host import check_config
 from pytest_frt.runtime.imports import execute
-from pytest_frt.runtime.match import LiveFacts, Reject, Wish, match
+from pytest_frt.runtime.match import Reject, Wish, match
 from pytest_frt.runtime.sources import Places
 from pytest_frt.seat import kernels
 from pytest_frt.seat.artefact import load_artefact
@@ -42,20 +43,20 @@ class Scene:
 
     Attributes:
         model: The unattached model.
-        live: Its facts.
+        live: Its facts and those of this process.
         places: Where certified files are looked for.
         wish: What the deployer attaches for.
     """
 
     model: nn.Module
-    live: LiveFacts
+    live: LiveProcess
     places: Places
     wish: Wish
 
 
 def fits(certificate: CellCertificate, scene: Scene) -> Reject | None:
     """Return the first way in which a certificate does not hold for this process, or None. Nothing is bound."""
-    verdict = match(certificate.record, scene.live, scene.wish)
+    verdict = match(certificate.record, scene.live.facts(certificate.record), scene.wish)
     if isinstance(verdict, Reject):
         return verdict
     return _refusing(lambda: check_config(scene.model, certificate.record, scene.places))

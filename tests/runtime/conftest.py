@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -48,115 +48,8 @@ KEY = keys.generate()
 REPO = "acme/toy"
 IMPLS, HOSTS = "toy_world_impls", "toy_world_hosts"
 
-FILES = {
-    "catalog/toy_ffn/structure.yaml": """
-name: toy_ffn
-version: 1
-summary: Two projections.
-inputs:
-  - {name: x, shape: [M, D]}
-outputs:
-  - {name: y, shape: [M, D]}
-slots:
-  w_up: {shape: [D, F], role: matmul, out_axis: 1}
-  w_down: {shape: [F, D], role: matmul, out_axis: 1}
-variants:
-  activation: [relu]
-points: [x]
-seams:
-  - name: plain
-    kind: module
-    places: [""]
-    slots: {w_up: up.weight, w_down: down.weight}
-    transpose: [w_up, w_down]
-    variant: {activation: relu}
-    points: {x: ""}
-discovery:
-  - {metric: seam.error_in_eps, op: "<=", value: 32, because: order of sums}
-""",
-    "catalog/toy_ffn/reference.py": """
-import torch
-def reference(*, x, w_up, w_down, activation="relu", tap=lambda _name, value: value):
-    return torch.relu(tap("x", x) @ w_up) @ w_down
-""",
-    "catalog/toy_ffn/cases.py": "def cases(*_args, **_options):\n    return iter(())\n",
-    "impls/__init__.py": '"""Toy impls."""\n',
-    "impls/_shared/maths.py": """
-import torch
-from .more import GAIN
-def ffn(x, up, down, scale):
-    return GAIN * (torch.relu(x @ up) @ down) * (scale / scale)
-""",
-    "impls/_shared/more.py": "GAIN = 2.0\n",
-    "impls/toy_ffn/toy.py": f"""
-from torch import nn
-from pytest_frt.sdk import Impl
-from {IMPLS}._shared.maths import ffn
-IMPL = Impl(
-    name="toy", structure="toy_ffn", version=3, schemes=("toy",), kernel="{REPO}", rows={{"toy": (1, 8)}},
-    points={{"toy": ("x",)}},
-)
-class Bound(nn.Module):
-    def __init__(self, seat, scales, kernel):
-        super().__init__()
-        self.up, self.down = seat.weights["w_up"].clone(), seat.weights["w_down"].clone()
-        self.scale, self.kernel = scales.by_point["x"], kernel
-    def forward(self, x):
-        return self.kernel.same(ffn(x, self.up, self.down, self.scale))
-def bind(seat, scales, kernel):
-    return Bound(seat, scales, kernel)
-""",
-    "hosts/__init__.py": '"""Toy hosts."""\n',
-    "hosts/_shared/settings.py": "NAMES = ('width', 'hidden')\n",
-    "hosts/toy/host.yaml": """
-name: toy
-summary: Two blocks.
-output: values
-sizes: [tiny]
-weights: {tiny: trained}
-forms: [eager]
-phases:
-  - {name: decode, rows: [1, 8], timed_rows: 1, score_positions: 1}
-structures: []
-exclude: {}
-calibration_samples: 1
-heldout_samples: 12
-requires: {}
-multimodal: false
-""",
-    "hosts/toy/host.py": """
-from .._shared.settings import NAMES
-def projection(model):
-    return {name: getattr(model.config, name) for name in NAMES}
-""",
-    "schemes/toy.py": """
-from pytest_frt.contracts.scheme import Scheme
-SCHEME = Scheme(name="toy", summary="Toy.", statistic="amax")
-""",
-    "kernel/build/torch-cpu/__init__.py": "from .inner import same as same\n",
-    "kernel/build/torch-cpu/inner.py": "def same(x):\n    return x + 0\n",
-    "model.py": """
-from types import SimpleNamespace
-import torch
-from torch import nn
-class Ffn(nn.Module):
-    def __init__(self, width, hidden):
-        super().__init__()
-        self.up, self.down = nn.Linear(width, hidden, bias=False), nn.Linear(hidden, width, bias=False)
-    def forward(self, x):
-        return self.down(torch.relu(self.up(x)))
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.config = SimpleNamespace(width=8, hidden=12, name="not projected")
-        self.blocks = nn.ModuleList([Ffn(8, 12), Ffn(8, 12)])
-    def forward(self, x):
-        for block in self.blocks:
-            x = x + block(x)
-        return x
-""",
-}
-METADATA = {"id": "toy_world_kernel", "name": "toy", "version": 1, "license": "MIT", "python-depends": []}
+FILES = Path(__file__).parent / "world"
+"""What a deployer has on disk; copied for every test, so that a test may spoil it."""
 POLICY = f"""
 schema = "frt-trust/1"
 version = 1
@@ -351,22 +244,13 @@ def rows(count: int) -> Tensor:
     return torch.randn(count, 8, generator=torch.Generator().manual_seed(count))
 
 
-def write(root: Path) -> None:
-    for name, text in FILES.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    document = {**METADATA, "backend": {"type": "cpu"}}
-    (root / "kernel" / "build" / "torch-cpu" / "metadata.json").write_text(json.dumps(document))
-
-
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Return a world that nobody has certified yet."""
-    write(tmp_path)
-    module: ModuleType = load_file(tmp_path / "model.py")
+    root = shutil.copytree(FILES, tmp_path / "world", ignore=shutil.ignore_patterns("__pycache__"))
+    module: ModuleType = load_file(root / "model.py")
     torch.manual_seed(0)
     model = module.Model().eval().requires_grad_(requires_grad=False)
-    built = World(tmp_path, model, copy.deepcopy(model))
+    built = World(root, model, copy.deepcopy(model))
     monkeypatch.setattr(Registry, "load", classmethod(lambda _cls: built.registry))
     return built

@@ -1,0 +1,3 @@
+"""What of the configuration matters."""
+
+NAMES = ("width", "hidden")

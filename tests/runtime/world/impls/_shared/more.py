@@ -1,0 +1,3 @@
+"""A second file of the closure."""
+
+GAIN = 2.0
