@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from torch import nn
-
 from toy_world_hosts._shared.settings import NAMES
 
 
