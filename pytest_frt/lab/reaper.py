@@ -131,7 +131,9 @@ def kill_marked(mark: str) -> list[int]:
     Raises:
         FrtError: a process outlives SIGKILL.
     """
-    return _kill_all(lambda: marked(mark))
+    killed = _kill_all(lambda: marked(mark))
+    time.sleep(_POLL_S)  # a process shows no environment while it is being exec'ed
+    return sorted({*killed, *_kill_all(lambda: marked(mark))})
 
 
 def wait_exit(pid: int, limit_s: float) -> int | None:

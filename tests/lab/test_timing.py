@@ -6,7 +6,9 @@ import os
 import random
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -118,6 +120,8 @@ def test_clock_that_lies_differs_from_the_judges(timing: TimingLab, toy: Any) ->
 def test_stray_process_is_found_by_its_mark_and_ended(timing: TimingLab) -> None:
     fleet = timing.fleet("stray")
     stray = subprocess.Popen(["sleep", "60"], env={"FRT_LAB": fleet._mark}, start_new_session=True)  # noqa: S607
+    while not Path(f"/proc/{stray.pid}/environ").read_bytes():
+        time.sleep(0.001)  # it is still being exec'ed
     assert fleet.strays() == [stray.pid]
     fleet.close()
     assert stray.wait(5) == -signal.SIGKILL

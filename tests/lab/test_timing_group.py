@@ -112,7 +112,7 @@ def ask(arm: str = "a", looks: Looks | None = None) -> Ask:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def build(fleet: Fleet, *, resident: bool | None = None, plan: TimingPlan | None = None) -> TimingGroup:
+    def build(fleet: Fleet, *, resident: bool | None = True, plan: TimingPlan | None = None) -> TimingGroup:
         lab = TimingLab(
             tmp_path,
             environ={},
@@ -184,7 +184,7 @@ def test_every_witness_is_timed_alike(make: Make, processes: int, looks: tuple[i
 
 def test_batches_give_all_units_of_all_arms(make: Make) -> None:
     fleet, looks = Fleet(private=1 << 60), Looks()
-    group = make(fleet)
+    group = make(fleet, resident=None)
     first, second = group.collect(ask("a", looks)), group.collect(ask("b", looks))
     assert looks.seen == [[3], [3, 3], [3, 3, 3], [3, 3, 3, 3]]
     for evidence in (first, second):
