@@ -12,7 +12,7 @@ from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, UnitRef
 from pytest_frt.errors import KernelUnavailable, UsageFault
 from pytest_frt.expand import NotSupported, expand
-from pytest_frt.seat.kernel_build import resolve
+from pytest_frt.seat.kernel_build import KernelBuild, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,12 +104,32 @@ def _phases(config: RunConfig, spec: HostSpec) -> list[PhaseSpec]:
     return [p for p in kept if not any(fnmatchcase(p.name, g) for g in drop)]
 
 
-def _unit(cell: Cell, registry: Registry, config: RunConfig) -> UnitRef | NotSupported:
+class _Kernels:
+    """Finds each kernel once: a build is read and hashed, and many cells share one.
+
+    Args:
+        override: Kernel build to take in the place of every other.
+    """
+
+    def __init__(self, override: str | None) -> None:
+        self._override = Path(override) if override else None
+        self._found: dict[str, KernelBuild | KernelUnavailable] = {}
+
+    def of(self, repo: str) -> KernelBuild | KernelUnavailable:
+        """Return the build that serves this machine, or why there is none."""
+        if repo not in self._found:
+            try:
+                self._found[repo] = resolve(repo, override=self._override)
+            except KernelUnavailable as absent:
+                self._found[repo] = absent
+        return self._found[repo]
+
+
+def _unit(cell: Cell, registry: Registry, kernels: _Kernels) -> UnitRef | NotSupported:
     entry = registry.impl(cell.structure, cell.impl)
-    try:
-        kernel = resolve(entry.impl.kernel, override=Path(config.kernel) if config.kernel else None)
-    except KernelUnavailable as absent:
-        return NotSupported(cell, absent.message)
+    kernel = kernels.of(entry.impl.kernel)
+    if isinstance(kernel, KernelUnavailable):
+        return NotSupported(cell, kernel.message)
     return UnitRef(
         structure=cell.structure,
         structure_folder=str(registry.structure(cell.structure).folder),
@@ -137,6 +157,7 @@ def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]
     """
     records: list[RecordPlan] = []
     absent: list[NotSupported] = []
+    kernels = _Kernels(config.kernel)
     for planned in expand(config.selection, registry, facts):
         if isinstance(planned, NotSupported):
             absent.append(planned)
@@ -150,7 +171,7 @@ def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]
             )
             continue
         cell, spec = planned.cell, registry.host(planned.cell.host).spec
-        unit = _unit(cell, registry, config)
+        unit = _unit(cell, registry, kernels)
         if isinstance(unit, NotSupported):
             absent.append(unit)
             continue

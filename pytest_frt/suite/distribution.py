@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -58,6 +58,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa
     """Schedule by host: what a worker learned of a host serves every gate, record and union of it."""
     if config.getvalue("dist") != "load":
         return None
-    scheduler = importlib.import_module("xdist.scheduler").LoadScopeScheduling(config, log)
+    scheduler = sys.modules["xdist.scheduler"].LoadScopeScheduling(config, log)  # the caller's own module
     scheduler._split_scope = scope_of  # noqa: SLF001 (the one method that xdist names for this)
     return scheduler
