@@ -1,35 +1,26 @@
-"""The command line and the configuration files, turned into one frozen ``RunConfig``. Imports no torch.
+"""The options: declared for the command line, ``[tool.pytest_frt]`` and ini files; ``settings`` gives them values.
 
-A value is looked for on the command line, in ``[tool.pytest_frt]`` of the root directory's pyproject.toml, in pytest's
-ini file, in the device profile, and then in the defaults; its origin is kept beside it. Paths on the command line are
-relative to the working directory, those in files to the root directory.
+Every pytest run on a machine imports this module: it is made of what is cheap to import.
 """
 
 from __future__ import annotations
 
-import difflib
-import os
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_frt.errors import UsageFault
-from pytest_frt.run.config import RunConfig, Selection
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     import pytest
 
 DIMENSIONS: Final = ("host", "structure", "impl", "scheme", "device", "phase")
 TABLE: Final = "pytest_frt"
-COMMAND_LINE: Final = "command line"
-TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One setting.
 
     Attributes:
@@ -123,6 +114,8 @@ def in_files(config: pytest.Config) -> bool:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return a hint that names the nearest known word, or all of them."""
+    import difflib
+
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
@@ -150,137 +143,3 @@ def read_table(rootpath: Path) -> Mapping[str, Any]:
         if key not in BY_KEY:
             raise UsageFault(f"[tool.{TABLE}] in {file} has unknown key {key!r}", hint=nearest(key, BY_KEY))
     return found
-
-
-def _text(option: Option, value: object, origin: str) -> str:
-    if isinstance(value, str):
-        return value
-    raise UsageFault(f"{option.key} = {value!r} from {origin} is no text")
-
-
-def _int(option: Option, value: object, origin: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    text = _text(option, value, origin).strip()
-    if not text.removeprefix("-").isdecimal():
-        raise UsageFault(f"{option.key} = {text!r} from {origin} is no whole number")
-    return int(text)
-
-
-def _bool(option: Option, value: object, origin: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    text = _text(option, value, origin).strip().lower()
-    if text not in TRUE + FALSE:
-        raise UsageFault(f"{option.key} = {text!r} from {origin} is neither true nor false")
-    return text in TRUE
-
-
-def _list(option: Option, value: object, origin: str) -> tuple[str, ...]:
-    given = value if isinstance(value, list | tuple) else [value]
-    parts = [part.strip() for one in given for part in _text(option, one, origin).split(",")]
-    return tuple(part for part in parts if part)
-
-
-CONVERT: Final = {"text": _text, "path": _text, "int": _int, "flag": _bool, "switch": _bool, "list": _list}
-
-
-class Settings:
-    """Looks settings up by precedence and remembers where each came from.
-
-    Attributes:
-        profile: Option key to value and origin, from device profiles.
-        origins: Option key to where its value came from, of the settings looked up so far.
-    """
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._table = read_table(config.rootpath)
-        self.profile: Mapping[str, tuple[str, str]] = {}
-        self.origins: dict[str, str] = {}
-
-    def _raw(self, option: Option) -> tuple[object, str]:
-        if (value := getattr(self._config.option, option.dest, None)) is not None:
-            return value, COMMAND_LINE
-        if option.key in self._table:
-            return self._table[option.key], f"[tool.{TABLE}]"
-        if (value := self._config.getini(option.dest)) not in (None, "", []):
-            return value, "ini file"
-        return self.profile.get(option.key, (option.default, "default"))
-
-    def get(self, key: str) -> Any:  # noqa: ANN401 (options have several types)
-        """Return the value of a setting and note its origin.
-
-        Raises:
-            UsageFault: the value has another type than the option, or is none of its choices.
-        """
-        option = BY_KEY[key]
-        raw, origin = self._raw(option)
-        self.origins[key] = origin
-        value = raw if raw is None else CONVERT[option.kind](option, raw, origin)
-        for one in value if isinstance(value, tuple) else (value,):
-            if one is not None and option.choices and one not in option.choices:
-                raise UsageFault(f"{key} = {one!r} from {origin} is unknown", hint=nearest(str(one), option.choices))
-        return value
-
-    def path(self, key: str) -> Path | None:
-        """Return a path setting, absolute; relative ones start where they were written."""
-        value = self.get(key)
-        return self.base(key) / Path(value).expanduser() if value else None
-
-    def base(self, key: str) -> Path:
-        """Return the directory that relative paths of a setting start from."""
-        files = self.origins[key].startswith("[") or self.origins[key] == "ini file"
-        return self._config.rootpath if files else Path(self._config.invocation_params.dir)
-
-
-def default_cache() -> Path:
-    """Return the user's cache directory for one-time conversions."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "pytest-frt"
-
-
-def _at_least(settings: Settings, key: str, lowest: int, default: int) -> int:
-    value = settings.get(key)
-    if value is not None and value < lowest:
-        raise UsageFault(f"{key} = {value} from {settings.origins[key]} is under {lowest}")
-    return default if value is None else int(value)
-
-
-def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfig:
-    """Build the run's settings.
-
-    Args:
-        settings: Where to look values up.
-        threads: Default for ``--frt-threads``.
-        is_worker: True in a worker of pytest-xdist, which never learns of a key.
-
-    Raises:
-        UsageFault: a value that cannot be used, or nothing selects what to judge.
-    """
-    include = {name: globs for name in DIMENSIONS if (globs := settings.get(name))}
-    exclude = {name: globs for name in DIMENSIONS if (globs := settings.get(f"exclude_{name}"))}
-    if not include:
-        raise UsageFault("no --frt-* option selects what to judge", hint="--frt-host=NAME, or --frt-host=all")
-    quick, key = settings.get("quick"), None if is_worker else settings.path("sign_key")
-    if key is not None and not key.is_file():
-        raise UsageFault(f"sign_key = {key} from {settings.origins['sign_key']} is no file", hint="frt keygen OUT")
-    checkpoint, kernel, report = settings.path("checkpoint"), settings.path("kernel"), settings.path("json")
-    return RunConfig(
-        selection=Selection(include, exclude),
-        forms=settings.get("form"),
-        size=settings.get("size"),
-        checkpoint=str(checkpoint) if checkpoint else None,
-        out=str(settings.path("out")),
-        cache=str(settings.path("cache") or default_cache()),
-        seed=_at_least(settings, "seed", 0, 0),
-        sign_key=str(key) if key else None,
-        issuer=settings.get("issuer"),
-        quick=quick,
-        timing=not settings.get("no_timing"),
-        kernel=str(kernel) if kernel else None,
-        json=str(report) if report else None,
-        threads=_at_least(settings, "threads", 1, threads),
-        compare=settings.get("compare") and not quick,
-        origins=dict(settings.origins),
-    )

@@ -11,10 +11,11 @@ from pathlib import Path
 from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.devices.probe import matches
 from pytest_frt.errors import SpecError, UsageFault
-from pytest_frt.options import BY_KEY, SELECTING, Settings, nearest, run_config
+from pytest_frt.options import BY_KEY, SELECTING, nearest
 from pytest_frt.registry import DeviceEntry, Registry
 from pytest_frt.rules.fold import PLAN_GATES, RECORD_GATES
 from pytest_frt.run.config import RunConfig, Selection
+from pytest_frt.settings import Settings, run_config
 
 GATES = (*RECORD_GATES, *PLAN_GATES)
 

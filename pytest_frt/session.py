@@ -11,7 +11,6 @@ import pytest
 from pytest_frt.contracts.verdict import NotRun
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.errors import FrtError
-from pytest_frt.options import Settings
 from pytest_frt.registry import Registry
 from pytest_frt.report import header, lines, summary
 from pytest_frt.report.collected import Collected
@@ -21,6 +20,7 @@ from pytest_frt.report.told import Fault, Told, fails, word
 from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
 from pytest_frt.run.results import GateResult, UnionResult
 from pytest_frt.selection import Wanted, wanted
+from pytest_frt.settings import Settings
 from pytest_frt.spec import codec
 
 if TYPE_CHECKING:

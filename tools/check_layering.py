@@ -46,6 +46,7 @@ TABLE: Final[Mapping[str, frozenset[str]]] = {
     "options": EVERYTHING,
     "fixtures": EVERYTHING,
     "plugin": EVERYTHING,
+    "settings": EVERYTHING,
     "selection": EVERYTHING,
     "session": EVERYTHING,
     "suite": EVERYTHING,
@@ -54,7 +55,7 @@ TABLE: Final[Mapping[str, frozenset[str]]] = {
 OPEN_TO_CORE: Final = frozenset({"contracts"})
 BELOW_CONTRACTS: Final = MAPPED_ROOTS | {"errors", "cell"}
 MAY_IMPORT_PYTEST: Final = frozenset(
-    {"hookspecs", "options", "fixtures", "plugin", "session", "suite", "cli", "report"}
+    {"hookspecs", "options", "settings", "fixtures", "plugin", "session", "suite", "cli", "report"}
 )
 WITHOUT_TORCH: Final = frozenset({"cell", "certs", "errors", "rules"})  # the auditor runs these with no torch at hand
 LIGHT_TO_IMPORT: Final = WITHOUT_TORCH | {

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_frt.devices.probe import machine_facts, matches
 from pytest_frt.errors import FrtError
-from pytest_frt.options import default_cache
 from pytest_frt.registry import Registry
 from pytest_frt.seat.kernel_build import resolve
+from pytest_frt.settings import default_cache
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from pytest_frt.contracts.record import PlanRecord, Record
 from pytest_frt.contracts.verdict import Outcome
 from pytest_frt.report.told import Fault, Told
 from pytest_frt.rules.fold import PLAN_GATES, RECORD_GATES, Folded, exit_code, fold
 from pytest_frt.run.results import GateResult, UnionResult
+
+NOT_COUNTED: Final = "not_counted"
+"""Reason word of what passed and may not be stated."""
 
 
 @dataclass
@@ -73,33 +77,43 @@ class Collected:
             return replace(found, correct=whole.correct)
         if fault := self.faults.get(record):
             return Folded(Outcome.NOT_RUN, whole.gate, fault.code.lower(), fault.message, correct=whole.correct)
+        if whole.outcome is Outcome.CERTIFIED and (why := self._unproven(record)):
+            return Folded(Outcome.NOT_RUN, whole.gate, NOT_COUNTED, why, correct=whole.correct)
         return found if found.outcome is Outcome.NOT_RUN else whole
 
+    def _unproven(self, record: str) -> str:
+        """Return why nothing may be stated of a record whose every gate holds; empty when it may."""
+        proven = self.gates[record]["net_win"].proven
+        return self.tainted.get(record, "" if proven else "the judge handed over no record of it")
+
     def united(self, union: str) -> Folded:
-        """Return the outcome of one union."""
-        return fold([self.unions[union].verdict], PLAN_GATES)
+        """Return the outcome of one union: it stands on members that all stand."""
+        result = self.unions[union]
+        found = fold([result.verdict], PLAN_GATES)
+        if found.outcome is not Outcome.CERTIFIED:
+            return found
+        fallen = [one.record for one in result.members if self.folded(one.record).outcome is not Outcome.CERTIFIED]
+        why = self.tainted.get(union) or (f"members that do not stand: {', '.join(fallen)}" if fallen else "")
+        return Folded(Outcome.NOT_RUN, PLAN_GATES[0], NOT_COUNTED, why) if why else found
 
     def proven(self) -> dict[str, Record]:
         """Return the records that may be stated: every gate judged once, in an item that counts, and passed."""
         found: dict[str, Record] = {}
         for name, gates in self.gates.items():
-            whole = set(gates) == set(RECORD_GATES) and name not in self.tainted
-            record = gates["net_win"].proven if whole else None
-            if record is not None and self.folded(name).outcome is Outcome.CERTIFIED:
+            record = gates["net_win"].proven if self.folded(name).outcome is Outcome.CERTIFIED else None
+            if record is not None:
                 found[name] = record
         return found
 
     def plans(self) -> dict[str, PlanRecord]:
         """Return the unions that may be stated."""
-        kept = {name: result for name, result in self.unions.items() if name not in self.tainted}
-        return {name: result.proven for name, result in kept.items() if result.proven is not None}
+        standing = {name for name in self.unions if self.united(name).outcome is Outcome.CERTIFIED}
+        return {name: one.proven for name, one in self.unions.items() if name in standing and one.proven is not None}
 
     def withheld(self) -> Iterator[tuple[str, str]]:
         """Yield proven records and plans that may not be stated, with why."""
-        for name, why in self.tainted.items():
-            union, win = self.unions.get(name), self.gates.get(name, {}).get("net_win")
-            if (union and union.proven) or (win and win.proven):
-                yield name, why
+        folds = {name: self.folded(name) for name in self.gates} | {name: self.united(name) for name in self.unions}
+        yield from ((name, found.detail) for name, found in folds.items() if found.reason == NOT_COUNTED)
 
     def exit_code(self, *, timing: bool) -> int:
         """Return the exit code of the run: a correctness failure weighs more than a fault."""

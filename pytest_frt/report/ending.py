@@ -39,15 +39,15 @@ def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun) 
     faults: list[FrtError] = []
     sealed = _seal(collected, settings, faults)
     notes += [f"{name}: nothing is stated, {why}" for name, why in sealed.withheld.items()]
-    code = _code(collected, settings, faults)
-    ending = Ending(sealed.files, sealed.keyid, tuple(notes), code)
+    notes += [fault.diagnostics() for fault in faults]
+    ending = Ending(sealed.files, sealed.keyid, tuple(notes), _code(collected, settings, faults))
     if settings.json:
         try:
             write_atomic(Path(settings.json), document.dumps(document.build(collected, settings, plan, rerun, ending)))
         except StorageFault as fault:
-            faults.append(fault)
-    code = _code(collected, settings, faults)
-    return replace(ending, notes=(*notes, *(fault.diagnostics() for fault in faults)), exit_code=code)
+            code = _code(collected, settings, [*faults, fault])
+            return replace(ending, notes=(*notes, fault.diagnostics()), exit_code=code)
+    return ending
 
 
 def _code(collected: Collected, settings: RunConfig, faults: list[FrtError]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,15 @@ from pytest_frt.run.results import GateResult, UnionResult
 
 SHOWN = 3
 """Seats and numbers that a failure spells out; the JSON report holds all."""
+
+INDENT = "    "
+
+
+def wrapped(text: str, width: int, *, first: str = "") -> list[str]:
+    """Break a text into lines, later ones indented; ids and paths stay whole, since people copy them."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def reason(verdict: Verdict) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from pytest_frt.expand import NotSupported
 from pytest_frt.report import table
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.ending import Ending
-from pytest_frt.report.lines import reason
+from pytest_frt.report.lines import INDENT, reason, wrapped
 from pytest_frt.run.config import RunConfig
 from pytest_frt.run.plan import RunPlan
 from pytest_frt.run.results import UnionResult
@@ -42,8 +41,9 @@ class Summary:
         """Yield the lines for a terminal of ``width`` columns."""
         yield from table.render(table.rows(self.collected), width)
         yield from self._unsupported(width)
-        for text in (*self._plans(), *self._origins(), *self._files()):
-            yield from textwrap.wrap(text, width, subsequent_indent=table.INDENT, break_on_hyphens=False) or [""]
+        for text in (*self._plans(), *self._origins(), *self._notes()):
+            yield from wrapped(text, width)
+        yield from self._files()
         if self.ending is not None:
             yield from self._counts()
 
@@ -56,12 +56,15 @@ class Summary:
             yield from (f"{Outcome.NOT_SUPPORTED.value} {row.cell.id}" for row in shown)
             if more := len(cells) - len(shown):
                 yield f"{Outcome.NOT_SUPPORTED.value} and {more} more cells (-v names them)"
-            yield from textwrap.wrap(why, width, initial_indent=table.INDENT, subsequent_indent=table.INDENT)
+            yield from wrapped(why, width, first=INDENT)
 
     def _plans(self) -> Iterator[str]:
         for name, result in self.collected.unions.items():
-            if isinstance(result.verdict, Pass):
+            united = self.collected.united(name)
+            if united.outcome is Outcome.CERTIFIED:
                 yield from _plan(name, result)
+            elif isinstance(result.verdict, Pass):
+                yield f"NO PLAN {name}: {united.detail}"
             elif not isinstance(result.verdict, NotRun):
                 yield f"NO PLAN {name}: {reason(result.verdict)}"
             yield from (f"  left out {record}: {why}" for record, why in result.dropped.items())
@@ -89,7 +92,10 @@ class Summary:
             yield f"{'signed' if self.ending.keyid else 'unsigned'} {path}"
         if self.ending.keyid:
             yield f"signed by {self.ending.keyid}"
-        yield from (line for note in self.ending.notes for line in note.splitlines())
+
+    def _notes(self) -> Iterator[str]:
+        if self.ending is not None:
+            yield from (line for note in self.ending.notes for line in note.splitlines())
 
     def _counts(self) -> Iterator[str]:
         found = [self.collected.folded(record) for record in self.collected.gates]

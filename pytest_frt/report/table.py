@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from tabulate import tabulate
 
 from pytest_frt.contracts.verdict import NotRun, Outcome, Verdict
 from pytest_frt.report.collected import Collected
+from pytest_frt.report.lines import INDENT, wrapped
 from pytest_frt.report.margins import headroom, measured, named, tightest
 from pytest_frt.run.results import GateResult
 
@@ -18,7 +18,6 @@ TABLE_COLUMNS = 110
 """Terminal columns from which a table leaves room for reasons in words; narrower ones get blocks."""
 FIXED_COLUMNS = 92
 """Columns of a table without its last, at the longest names and numbers that are usual."""
-INDENT = "    "
 SEVERITY = (
     Outcome.REFUSED,
     Outcome.CRASH,
@@ -79,7 +78,7 @@ def _why(collected: Collected, record: str) -> str:
     refused = sum(len(result.refused) for result in gates.values())
     seats += f", {refused} refused" if seats and refused else ""
     band = f"band {found.band}" if found.band != "pass" else ""
-    said = f"{found.gate} {found.reason}: {found.detail}" if found.gate else ""
+    said = f"{found.gate} {found.reason}: {' '.join(found.detail.split())}" if found.gate else ""
     correct = "correct" if found.correct and found.gate else ""
     return "; ".join(part for part in (said, correct, band, seats) if part)
 
@@ -119,7 +118,7 @@ def _block(row: Row, width: int) -> Iterator[str]:
     numbers = (("parity", row.parity), ("ledger", row.ledger), ("net win", row.win))
     said = ", ".join(f"{name} {value}" for name, value in numbers if value != "-")
     for text in (said, row.why):
-        yield from textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
+        yield from wrapped(text, width, first=INDENT)
 
 
 def render(found: Sequence[Row], width: int) -> Iterator[str]:

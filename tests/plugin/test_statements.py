@@ -1,0 +1,101 @@
+"""Only what was judged in full, once, in items that count, is ever stated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_frt.certs import keys
+
+if TYPE_CHECKING:
+    from tests.plugin.conftest import Stage
+
+SKIP_AFTER = """
+import pytest
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_call(item):
+    if "test_{gate}[" in item.name: {act}
+"""
+AGAIN = """
+def pytest_collection_modifyitems(items): items += [i for i in items if "test_ledger[" in i.name]
+"""
+XFAIL = """
+import pytest
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "test_contract[" in item.name: item.add_marker(pytest.mark.xfail)
+"""
+TEARDOWN = """
+import pytest
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    if "test_parity[" in item.name: raise OSError("teardown broke")
+"""
+SPOILED = {
+    "skipped_after_the_gate": SKIP_AFTER.format(gate="seats", act="pytest.skip('later')"),
+    "expected_to_fail": XFAIL,
+    "judged_twice": AGAIN,
+    "teardown_failed": TEARDOWN,
+}
+
+
+def test_proven_record_and_plan_are_stated_unsigned(stage: Stage) -> None:
+    stage.scenario(stage.record, proven=[stage.record])
+    result = stage.run()
+    assert stage.files() == ["statement", "statement"]
+    result.stdout.fnmatch_lines(["unsigned statements*frt sign*", "unsigned */frt-certs/toy/cpu/*.statement.json"])
+    assert result.ret == 0
+
+
+def test_key_signs_and_its_id_is_shown_before_and_after(stage: Stage) -> None:
+    key = keys.generate()
+    keys.write_private(stage.pytester.path / "k.pem", key)
+    stage.pytester.path.joinpath("k.pub").write_text(key.public.text)
+    stage.scenario(stage.record, proven=[stage.record])
+    result = stage.run("--frt-sign-key=k.pem")
+    assert stage.files() == ["intoto", "intoto"]
+    result.stdout.fnmatch_lines([f"frt: *key {key.public.keyid}", f"signed by {key.public.keyid}"])
+
+
+@pytest.mark.parametrize("plugin", SPOILED.values(), ids=SPOILED)
+def test_item_that_does_not_count_leaves_nothing_stated(stage: Stage, plugin: str) -> None:
+    stage.scenario(stage.record, proven=[stage.record])
+    stage.pytester.makepyfile(spoil=plugin)
+    result = stage.run("-p", "spoil")
+    assert stage.files() == []
+    assert result.ret in {1, 6}
+    for name in (stage.record, stage.union):
+        assert f"{name}: nothing is stated, " in stage.text(result)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["-k", "not contract"], ["--frt-gate=net_win"], ["--deselect", "test_cells.py::test_null_control"]],
+    ids=["keyword", "gate_filter", "deselected"],
+)
+def test_gate_left_out_leaves_nothing_stated(stage: Stage, words: list[str]) -> None:
+    stage.scenario(stage.record, proven=[stage.record])
+    result = stage.run(*words)
+    assert stage.files() == []
+    assert result.ret == 6
+    assert "was not judged" in stage.text(result)
+
+
+def test_gate_filter_keeps_a_refusal_a_failure(stage: Stage) -> None:
+    from pytest_frt.contracts.verdict import Refusal
+
+    stage.scenario(gates={stage.record: {"parity": Refusal("parity", "nan", "NaN")}})
+    result = stage.run("--frt-gate=par*")
+    assert result.ret == 1
+    found = stage.counts(result)
+    assert (found["failed"], found["deselected"]) == (1, 6)
+
+
+def test_plan_of_a_member_that_is_not_stated_is_withheld(stage: Stage) -> None:
+    stage.scenario(stage.record, stage.other, proven=[stage.record, stage.other])
+    stage.pytester.makepyfile(spoil=AGAIN.replace("test_ledger[", "test_ledger[linear"))
+    result = stage.run("-p", "spoil")
+    assert stage.files() == ["statement"]
+    assert f"{stage.union}: nothing is stated, members that do not stand: {stage.other}" in stage.text(result)
