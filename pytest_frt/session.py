@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 import pytest
@@ -14,7 +15,7 @@ from pytest_frt.errors import FrtError
 from pytest_frt.registry import Registry
 from pytest_frt.report import header, lines, summary
 from pytest_frt.report.collected import Collected
-from pytest_frt.report.ending import Ending, end
+from pytest_frt.report.ending import Ending, check_room, end
 from pytest_frt.report.progress import TerminalProgress
 from pytest_frt.report.told import Fault, Told, fails, word
 from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
@@ -84,8 +85,13 @@ class Session:
 
     @property
     def judge(self) -> Judge:
-        """The judge of this process, started when first needed."""
+        """The judge of this process, started when first needed.
+
+        Raises:
+            StorageFault: the output directory has no room: found before anything is measured.
+        """
         if self._judge is None:
+            check_room(Path(self.settings.out))
             judge: Judge = self.config.hook.pytest_frt_judge(
                 config=self.config,
                 settings=self.settings,
@@ -113,6 +119,8 @@ class Session:
         self._tell(item, Told(record.id, gate, result=found))
         if fails(found.verdict):
             pytest.fail(lines.failure(found, self.rerun.record(record)), pytrace=False)
+        if found.unkept:
+            pytest.fail(f"{found.unkept}\n  rerun: {self.rerun.record(record)}", pytrace=False)
 
     def judge_union(self, item: pytest.Item, union: UnionPlan) -> None:
         """Judge one union as one pytest item."""

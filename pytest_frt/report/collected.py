@@ -8,6 +8,7 @@ from typing import Final
 
 from pytest_frt.contracts.record import PlanRecord, Record
 from pytest_frt.contracts.verdict import Outcome
+from pytest_frt.errors import StorageFault
 from pytest_frt.report.told import Fault, Told
 from pytest_frt.rules.fold import PLAN_GATES, RECORD_GATES, Folded, exit_code, fold
 from pytest_frt.run.results import GateResult, UnionResult
@@ -52,6 +53,8 @@ class Collected:
             gates = self.gates.setdefault(told.subject, {})
             self._once(told, known=told.gate in gates)
             gates[told.gate] = told.result
+            if told.result.unkept:
+                self.faults[told.subject] = Fault(StorageFault.code, told.result.unkept, StorageFault.exit_code)
 
     def _once(self, told: Told, *, known: bool) -> None:
         if known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,9 @@ from pytest_frt.report.lines import Rerun
 from pytest_frt.run.config import RunConfig
 from pytest_frt.run.plan import RunPlan
 from pytest_frt.run.seal import Sealed, seal
+
+ROOM_BYTES = 1 << 20
+"""Statement, evidence and timing of one record stay below this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,17 @@ class Ending:
     keyid: str
     notes: tuple[str, ...]
     exit_code: int
+
+
+def check_room(out: Path) -> None:
+    """Write and remove what a certified record may leave in the output directory.
+
+    Raises:
+        StorageFault: the directory cannot be written, or is nearly full.
+    """
+    probe = out / f".room-{os.getpid()}"
+    write_atomic(probe, bytes(ROOM_BYTES))
+    probe.unlink()
 
 
 def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun) -> Ending:

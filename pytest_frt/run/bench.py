@@ -5,27 +5,30 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_frt.contracts.verdict import Crashed, NotRun, Pass, Verdict
+from pytest_frt.contracts.verdict import Crashed, Invalid, NotRun, Pass, Refusal, Verdict
+from pytest_frt.errors import StorageFault
 from pytest_frt.gates import contract, null_control
 from pytest_frt.lab.client import LabClient
 from pytest_frt.rules.fold import RECORD_GATES
 from pytest_frt.run import proof
 from pytest_frt.run.clocking import Clock, Course, Entrant
+from pytest_frt.run.custody import Sources
 from pytest_frt.run.results import GateResult, UnionResult
 from pytest_frt.run.settle import Question, Settled, Settling
 from pytest_frt.run.stages import Stages, Witnessed
 from pytest_frt.run.union import Unions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pytest_frt.contracts.job import HostRef
     from pytest_frt.contracts.structure import Limit
     from pytest_frt.contracts.timing import TimingEvidence
+    from pytest_frt.lab.timing import TimingPlan
     from pytest_frt.registry import Registry
     from pytest_frt.run.config import RunConfig
     from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
@@ -33,6 +36,32 @@ if TYPE_CHECKING:
 
 PRELOAD = ("torch", "safetensors", "transformers")
 """Libraries the fork server imports once; a missing one is skipped by the server."""
+
+
+def _battery() -> tuple[str, ...]:
+    """Return every contract check that a record must show."""
+    from pytest_frt.lab.census import CHECK
+    from pytest_frt.seat.lifecycle import CHECKS, NEVER_CALLED
+
+    return (NEVER_CALLED, *(check.__name__ for check in CHECKS), CHECK)
+
+
+def _moved(gate: str, files: Sequence[str]) -> Invalid:
+    detail = f"{', '.join(files)} changed since the run began: run again, and leave the sources alone meanwhile"
+    return Invalid(gate, "sources", detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much a run may spend.
+
+    Attributes:
+        job_s: Seconds a parity or contract worker may take.
+        timing: How much timing is collected; None for what the rule in force needs.
+    """
+
+    job_s: float = 900.0
+    timing: TimingPlan | None = None
 
 
 class Bench:
@@ -44,17 +73,39 @@ class Bench:
         plan: Everything the run will judge: records of one impl file share timing processes.
         progress: Where to say what is going on.
         environ: Environment of the run; workers get the scrubbed part of it.
+        effort: How much it may spend.
     """
 
     def __init__(
-        self, config: RunConfig, registry: Registry, plan: RunPlan, progress: Progress, *, environ: Mapping[str, str]
+        self,
+        config: RunConfig,
+        registry: Registry,
+        plan: RunPlan,
+        progress: Progress,
+        *,
+        environ: Mapping[str, str],
+        effort: Effort | None = None,
     ) -> None:
+        effort = effort or Effort()
         self._config, self._registry, self._plan, self._progress = config, registry, plan, progress
+        self._sources = Sources(registry, plan.records)
         self._root = Path(tempfile.mkdtemp(prefix="frt-"))
-        self._client = LabClient(self._root / "lab", environ=environ, threads=config.threads, preload=PRELOAD)
+        self._client = LabClient(
+            self._root / "lab",
+            environ=environ,
+            threads=config.threads,
+            preload=PRELOAD,
+            time_limit_s=effort.job_s,
+        )
         self._stages = Stages(self._client, self._root / "jobs", config.seed, progress)
         self._clock = Clock(
-            Path(config.out), self._root, environ, quick=config.quick, seed=config.seed, progress=progress
+            Path(config.out),
+            self._root,
+            environ,
+            quick=config.quick,
+            seed=config.seed,
+            progress=progress,
+            plan=effort.timing,
         )
         self._proofs = proof.Bench(registry, config.threads, config.seed)
         self._results: dict[tuple[str, str], GateResult] = {}
@@ -89,6 +140,8 @@ class Bench:
             return UnionResult(plan.name, witnessed)
         alone = [(record, self._settled[record.id], self._timed[record.id][1]) for record in passed]
         result = self._unions.judge(plan.name, alone, witnessed)
+        if changed := sorted({file for record in passed for file in self._sources.changed(record)}):
+            result = replace(result, verdict=_moved("union", changed), proven=None)
         return replace(result, seconds=time.monotonic() - began)
 
     def witness(self, host: HostRef) -> Witnessed | Crashed:
@@ -124,10 +177,20 @@ class Bench:
             witnessed = self.witness(record.host)
             if isinstance(witnessed, Crashed):
                 raise TypeError("a record is settled only after its null control held")
-            limits = {record.unit.structure: self.limits(record.unit.structure)}
-            question = Question(record.host, (record.unit,), record.key.phase, record.key.form, limits)
-            self._settled[record.id] = Settling(self._stages, question, witnessed, lifecycle=True).run()
+            self._settled[record.id] = self._settle_anew(record, witnessed)
         return self._settled[record.id]
+
+    def _settle_anew(self, record: RecordPlan, witnessed: Witnessed) -> Settled:
+        if changed := self._sources.changed(record):
+            return Settled({"seats": _moved("seats", changed)}, {}, (), (), None)
+        limits = {record.unit.structure: self.limits(record.unit.structure)}
+        question = Question(record.host, (record.unit,), record.key.phase, record.key.form, limits)
+        settled = Settling(self._stages, question, witnessed, lifecycle=True).run()
+        changed = self._sources.changed(record)
+        if changed and isinstance(settled.verdicts.get("seats"), Pass):
+            detail = f"{', '.join(changed)} changed while the candidate ran: what was judged is gone"
+            return replace(settled, verdicts={**settled.verdicts, "parity": Refusal("parity", "tampered", detail)})
+        return settled
 
     def _from_settled(self, record: RecordPlan, gate: str) -> GateResult:
         settled = self._settle(record)
@@ -146,7 +209,8 @@ class Bench:
     def _contract(self, record: RecordPlan) -> GateResult:
         settled = self._settle(record)
         checks = settled.tried.evidence.lifecycle if settled.tried else ()
-        return GateResult(record.id, "contract", contract.judge(checks), settled.survivors)
+        verdict = contract.judge(checks, required=_battery())
+        return GateResult(record.id, "contract", verdict, settled.survivors)
 
     def _net_win(self, record: RecordPlan) -> GateResult:
         if not self._config.timing:
@@ -155,7 +219,10 @@ class Bench:
             self._time_group(record)
         verdict, timing = self._timed[record.id]
         settled, witnessed = self._settle(record), self.witness(record.host)
-        proven = None
+        kept = settled.tried.kept.changed() if settled.tried else ()
+        if isinstance(verdict, Pass) and (changed := (*self._sources.changed(record), *kept)):
+            verdict = _moved("net_win", changed)
+        proven, unkept = None, ""
         if (
             isinstance(verdict, Pass)
             and timing
@@ -164,8 +231,12 @@ class Bench:
             and not self._config.quick
         ):
             proven = proof.record_of(self._proofs, record, settled, settled.tried, witnessed, timing)
-            proof.keep(Path(self._config.out), record, settled.tried, timing)
-        return GateResult(record.id, "net_win", verdict, settled.survivors, proven=proven)
+            try:
+                proof.keep(Path(self._config.out), record, settled.tried, timing)
+            except StorageFault as fault:
+                proven, unkept = None, fault.diagnostics()
+        ratios = proof.ratios(timing) if timing else ()
+        return GateResult(record.id, "net_win", verdict, settled.survivors, proven=proven, ratios=ratios, unkept=unkept)
 
     def _time_group(self, record: RecordPlan) -> None:
         """Time every record that shares impl file, kernel build, host, regime and form with this one."""

@@ -112,6 +112,11 @@ def _host_rows(settled: Settled, tried: Tried, witnessed: Witnessed) -> tuple[Ga
     return rows.host_rows(witnessed.evidence.host_output, tried.parity.host, band=band)
 
 
+def ratios(timing: TimingEvidence) -> tuple[tuple[float, ...], ...]:
+    """Return the unit ratios of every process, as a record will hold them."""
+    return tuple(tuple(process) for process in rows.rounded(summarise(timing).worker))
+
+
 def _win_row(timing: TimingEvidence) -> GateRow:
     return rows.net_win_row(rows.rounded(summarise(timing).worker))
 

@@ -20,6 +20,8 @@ class GateResult:
         refused: Seats this gate took out, with reasons; the others go on.
         seconds: Wall time this gate's own evidence took.
         proven: The record, set by the last gate only when every gate passed.
+        ratios: Unit ratios of a timed record, base over candidate by the worker's clock, one sequence per process.
+        unkept: Why the evidence of a record that passed could not be kept; ``proven`` is then None.
     """
 
     record: str
@@ -29,6 +31,8 @@ class GateResult:
     refused: tuple[Refusal, ...] = ()
     seconds: float = 0.0
     proven: Record | None = None
+    ratios: tuple[tuple[float, ...], ...] = ()
+    unkept: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,8 @@ class FakeJudge:
         verdict = codec.from_json(Verdict, told[gate]) if gate in told else Pass(gate, NUMBERS.get(gate, ()))
         asked = gate == "net_win" and record.id in self.scenario.get("proven", ())
         proven = self._record(record) if asked and isinstance(verdict, Pass) else None
-        return GateResult(record.id, gate, verdict, SEATS, seconds=0.5, proven=proven)
+        unkept = self.scenario.get("unkept", "") if proven else ""
+        return GateResult(record.id, gate, verdict, SEATS, (), 0.5, None if unkept else proven, ((1.3,),), unkept)
 
     def _record(self, record: RecordPlan) -> Record:
         assert self.world is not None

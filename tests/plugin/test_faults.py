@@ -46,11 +46,29 @@ def test_refusal_weighs_more_than_a_fault(stage: Stage) -> None:
     assert stage.run().ret == 1
 
 
+def test_evidence_that_cannot_be_kept_costs_the_statement_and_no_number(stage: Stage) -> None:
+    stage.scenario(stage.record, proven=[stage.record], unkept="the disk is full (0 bytes free)")
+    report = stage.report()
+    (record,) = report["records"]
+    assert (record["outcome"], record["reason"], record["file"]) == ("NOT_RUN", "storage", None)
+    assert record["gates"]["net_win"]["ratios"] == [[1.3]]
+    assert report["exit_code"] == 1
+
+
+def test_directory_without_room_is_found_before_anything_is_judged(stage: Stage) -> None:
+    stage.pytester.path.joinpath("frt-certs").touch()
+    stage.scenario(stage.record, stage.other, bugs=["null_control"])
+    result = stage.run()
+    assert result.ret == StorageFault.exit_code
+    assert stage.counts(result) == {"failed": 1, "NOT_RUN": 12}
+    result.stdout.fnmatch_lines(["*frt-certs*cannot be written: File exists"])
+
+
 def _full_below(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = files._write_new
 
     def refuse(path: Path, data: bytes, mode: int) -> None:
-        if path.is_relative_to(folder):
+        if path.is_relative_to(folder) and not path.name.startswith("..room-"):
             raise OSError(28, "No space left on device", str(path))
         write(path, data, mode)
 
@@ -77,9 +95,9 @@ def test_report_that_cannot_be_written_costs_no_statement(stage: Stage, monkeypa
     assert "cannot be written: No space left on device" in stage.text(result)
 
 
-def test_file_size_limit_of_the_system_is_one_clear_message(stage: Stage) -> None:
+def test_limit_of_the_system_is_one_clear_message_before_anything_is_judged(stage: Stage) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    stage.scenario(stage.record, proven=[stage.record])
+    stage.scenario(bugs=["null_control"])
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
     try:
         result = stage.run("-p", "no:cacheprovider")
@@ -87,7 +105,6 @@ def test_file_size_limit_of_the_system_is_one_clear_message(stage: Stage) -> Non
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert result.ret == 1
     assert "cannot be written: File too large next: free space" in stage.text(result)
-    assert "nor can a temporary directory be written" in stage.text(result)
 
 
 def test_interrupted_run_states_what_was_finished(stage: Stage) -> None:
