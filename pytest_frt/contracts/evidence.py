@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_frt.contracts.host import HostFacts
 from pytest_frt.contracts.record import CalibrationFacts, FileDigest, KernelFacts
@@ -93,6 +93,7 @@ class WitnessEvidence:
         zeroed: ``<phase>/<structure>`` to host metrics with every seat of that structure returning zeros: the control
             that must collapse.
         seconds: Wall time.
+        libraries: Library modules that building and running the host imported, in order: later jobs find them loaded.
     """
 
     host: HostFacts
@@ -107,6 +108,7 @@ class WitnessEvidence:
     parameters: int
     zeroed: dict[str, tuple[HostMetrics, ...]]
     seconds: float
+    libraries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class CandidateEvidence:
         shapes_wrong: Seat ids with wrong shape or dtype, with both.
         lifecycle: Contract checks.
         seconds: Wall time.
+        weights: Seat id to digest of its slot tensors after the seam calls: the witness's, unless code wrote to them.
+        composed: False when the host was not run with the seats: a seat misbehaved at its seam, or the worker died.
     """
 
     bound: tuple[str, ...]
@@ -173,6 +177,8 @@ class CandidateEvidence:
     shapes_wrong: tuple[str, ...]
     lifecycle: tuple[Check, ...]
     seconds: float
+    weights: dict[str, str] = field(default_factory=dict)
+    composed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +223,18 @@ class SeamMetrics:
 
 @dataclass(frozen=True, slots=True)
 class OracleEvidence:
-    """``oracle.json``: seam metrics, and the limits the schemes of the units declare (unit id to limits)."""
+    """``oracle.json``.
+
+    Attributes:
+        seam: Over all seats, cases and outputs.
+        limits: Unit id to the limits its scheme declares.
+        scale_drift: Seat id to the largest relative difference between the scales the candidate was bound with and
+            those that calibrating without impl code gives; seats of schemes without static scales are absent.
+    """
 
     seam: tuple[SeamMetrics, ...]
     limits: dict[str, SeamLimits]
+    scale_drift: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +245,10 @@ class ParityEvidence:
         seam: Over all seats, cases and outputs.
         host: Per held-out sample.
         zeroed: Host metrics with every seat of the record returning zeros: the control that must collapse.
+        scale_drift: As in ``OracleEvidence``.
     """
 
     seam: tuple[SeamMetrics, ...]
     host: tuple[HostMetrics, ...]
     zeroed: tuple[HostMetrics, ...] = ()
+    scale_drift: dict[str, float] = field(default_factory=dict)

@@ -1,6 +1,7 @@
 """Parity: per seat at the bare seam against two oracles, then the host with its seats against the host without.
 
-Seats: ``input_mutated``, ``aliased_output``, ``poison``, ``unjudged``, and the words of ``rules.seam.SEVERITY``.
+Seats: ``input_mutated``, ``aliased_output``, ``poison``, ``shape``, ``host_written``, ``calibration``, ``unjudged``,
+and the words of ``rules.seam.SEVERITY``.
 Host: ``nan``, ``few_samples``, ``host_band``, ``no_control``, ``vacuous_control``.
 """
 
@@ -19,6 +20,7 @@ from pytest_frt.contracts.verdict import Measured, NotRun, Pass, Refusal, SeatVe
 from pytest_frt.errors import SpecError
 from pytest_frt.rules import bands, seam
 from pytest_frt.rules.exact import meets
+from pytest_frt.rules.thresholds import SCALE_SHARE
 
 GATE: Final = "parity"
 REAL: Final = "real"
@@ -31,10 +33,12 @@ class SeatTerms:
     Attributes:
         scheme: Limits of both oracles.
         structure: Limits of the structure on real inputs: metric names are fields of ``SeamMetrics``.
+        weights: Digest of the host's own tensors at the seat; empty to leave them uncompared.
     """
 
     scheme: SeamLimits
     structure: tuple[Limit, ...] = ()
+    weights: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +110,26 @@ def judge(parity: ParityEvidence, candidate: CandidateEvidence, terms: Terms) ->
     Raises:
         SpecError: a structure limits a number that is not measured.
     """
-    seats = _judge_seats(parity.seam, candidate, terms)
+    seats = _judge_seats(parity, candidate, terms)
     if seats.refused:
         because = f"{len(seats.refused)} of {len(terms.seats)} seats are refused at the seam and were attached"
         return ParityVerdict(seats, NotRun(GATE, because))
     return ParityVerdict(seats, _judge_host(parity, terms))
 
 
-def _judge_seats(metrics: Sequence[SeamMetrics], candidate: CandidateEvidence, terms: Terms) -> SeatVerdicts:
+def _judge_seats(parity: ParityEvidence, candidate: CandidateEvidence, terms: Terms) -> SeatVerdicts:
     by_seat: dict[str, list[SeamMetrics]] = {seat: [] for seat in terms.seats}
-    for one in metrics:
+    for one in parity.seam:
         by_seat.get(one.seat, []).append(one)
     refused: list[Refusal] = []
     for seat, wanted in terms.seats.items():
-        problem = _worker_saw(seat, candidate) or _unjudged(seat, by_seat[seat]) or _numbers(by_seat[seat], wanted)
+        problem = (
+            _worker_saw(seat, candidate)
+            or _written(seat, candidate, wanted)
+            or _drifted(seat, parity.scale_drift.get(seat, 0.0))
+            or _unjudged(seat, by_seat[seat])
+            or _numbers(by_seat[seat], wanted)
+        )
         if problem:
             refused.append(problem)
     out = {refusal.at for refusal in refused}
@@ -138,6 +148,24 @@ def _worker_saw(seat: str, candidate: CandidateEvidence) -> Refusal | None:
         if places := [entry for entry in entries if entry.partition("|")[0] == seat]:
             return Refusal(GATE, reason, f"seat {seat} {sentence}: {'; '.join(places)}", at=seat)
     return None
+
+
+def _written(seat: str, candidate: CandidateEvidence, wanted: SeatTerms) -> Refusal | None:
+    """Refuse a seat whose host tensors are not the witness's any more: a write that no version counter shows."""
+    have = candidate.weights.get(seat, "")
+    if not wanted.weights or have == wanted.weights:
+        return None
+    detail = f"the host's tensors at seat {seat} have digest {have or 'unknown'}, the witness saw {wanted.weights}"
+    return Refusal(GATE, "host_written", detail, at=seat)
+
+
+def _drifted(seat: str, drift: float) -> Refusal | None:
+    """Refuse scales that calibrating without impl code does not give: both oracles would judge by them."""
+    if meets(drift, "<=", SCALE_SHARE.value):
+        return None
+    measured = Measured("scale_drift", drift, "<=", SCALE_SHARE.value, 1, at=seat)
+    detail = f"scales of seat {seat} are off by {drift:.3g} of what calibrating without impl code gives"
+    return Refusal(GATE, "calibration", f"{detail}: {SCALE_SHARE.because}", at=seat, measured=(measured,))
 
 
 def _unjudged(seat: str, metrics: Sequence[SeamMetrics]) -> Refusal | None:

@@ -6,8 +6,10 @@ import hashlib
 import importlib.metadata
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,92 +19,38 @@ from pytest_frt.contracts.evidence import CandidateEvidence, Check
 from pytest_frt.contracts.record import CalibrationFacts, FileDigest
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.lab import hosting, seam
-from pytest_frt.lab.poison import FILLS, poisoned
+from pytest_frt.lab.census import CHECK, Census
+from pytest_frt.lab.seam_run import SeamRun
 from pytest_frt.lab.units import BoundUnit, bind, load_unit
 from pytest_frt.registry import load_module
 from pytest_frt.seat import lifecycle, swap
 from pytest_frt.seat.artefact import save_artefact
+from pytest_frt.seat.weights import weights_digest
 from pytest_frt.spec import codec
 from pytest_frt.spec.digest import file_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from torch import Tensor
 
     from pytest_frt.contracts.evidence import LedgerEntry
     from pytest_frt.contracts.job import CandidateJob
-    from pytest_frt.seat.bind import BoundSeat
 
 
-class SeamRun:
-    """Runs every bound part at its bare seam and collects outputs and faults.
+def distributions(before: set[str], impls: Iterable[ModuleType]) -> tuple[FileDigest, ...]:
+    """Return torch and the third-party distributions that impls compute with, each by its RECORD digest.
 
-    Attributes:
-        outputs: Evidence key to tensor.
-        mutated: ``seat|case`` whose input changed during the call.
-        poison: Seat ids whose outputs depend on unwritten memory.
-        aliased: Seat ids that wrote again into a tensor they had returned.
-        shapes: Seat ids with a wrong shape or dtype, with both.
+    Args:
+        before: Modules loaded before the impls: a library among them counts when an impl's own module refers to it.
+        impls: The impl modules.
     """
-
-    def __init__(self) -> None:
-        self.outputs: dict[str, Tensor] = {}
-        self.mutated: list[str] = []
-        self.poison: list[str] = []
-        self.aliased: list[str] = []
-        self.shapes: list[str] = []
-
-    def part(
-        self, bound: BoundSeat, x: Tensor | None, cases: Iterable[tuple[str, Tensor]], band: tuple[int, int]
-    ) -> None:
-        """Run one bound seat on its real rows and its cases."""
-        if x is not None:
-            kept = x.clone()
-            self._keep("real", bound, seam.run_real(bound.module, x, band))
-            if not torch.equal(kept, x):
-                self.mutated.append(f"{bound.facts.id}|real")
-            self._poison(bound, x, band)
-            self._aliasing(bound, x, band)
-        for name, inputs in cases:
-            kept = inputs.clone()
-            outputs = seam.as_tuple(bound.module(inputs))
-            if not torch.equal(kept, inputs):
-                self.mutated.append(f"{bound.facts.id}|{name}")
-            self._shape(bound, inputs, outputs, name)
-            self._keep(f"case/{name}", bound, outputs)
-
-    def _keep(self, prefix: str, bound: BoundSeat, outputs: tuple[Tensor, ...]) -> None:
-        for index, output in enumerate(outputs):
-            suffix = f"#{index}" if len(outputs) > 1 else ""
-            self.outputs[f"{prefix}/{bound.facts.id}{suffix}"] = output.detach().clone().contiguous()
-
-    def _poison(self, bound: BoundSeat, x: Tensor, band: tuple[int, int]) -> None:
-        seen: list[tuple[Tensor, ...]] = []
-        for fill in FILLS:
-            with poisoned(fill):
-                seen.append(tuple(t.clone() for t in seam.run_real(bound.module, x, band)))
-        if not all(torch.equal(a, b) for a, b in zip(*seen, strict=True)):
-            self.poison.append(bound.facts.id)
-
-    def _aliasing(self, bound: BoundSeat, x: Tensor, band: tuple[int, int]) -> None:
-        start, stop = next(iter(seam.splits(x.shape[0], band)))
-        first = seam.as_tuple(bound.module(x[start:stop]))
-        kept = tuple(t.clone() for t in first)
-        bound.module(x[start:stop] + 1.0)
-        if not all(torch.equal(a, b) for a, b in zip(kept, first, strict=True)):
-            self.aliased.append(bound.facts.id)
-
-    def _shape(self, bound: BoundSeat, x: Tensor, outputs: tuple[Tensor, ...], name: str) -> None:
-        for output in outputs:
-            if output.shape[:-1] != x.shape[:-1] or output.dtype != x.dtype:
-                got = f"{tuple(output.shape)} {output.dtype}"
-                self.shapes.append(f"{bound.facts.id}|{name}: {got} for input {tuple(x.shape)} {x.dtype}")
-
-
-def distributions(before: set[str]) -> tuple[FileDigest, ...]:
-    """Return torch and the third-party distributions imported since ``before``, each by its RECORD digest."""
-    tops = {name.partition(".")[0] for name in set(sys.modules) - before} | {"torch"}
+    fresh = set(sys.modules) - before
+    tops = {name.partition(".")[0] for name in fresh} | {"torch"}
+    for module in [*impls, *(sys.modules[name] for name in fresh)]:
+        for value in list(vars(module).values()):
+            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            tops.add(str(name).partition(".")[0])
     owners = importlib.metadata.packages_distributions()
     names = sorted({dist for top in tops for dist in owners.get(top, []) if dist != "pytest-frt"})
     out = []
@@ -149,8 +97,6 @@ def _host_pass(
 def _lifecycle(
     host: hosting.Hosting, job: CandidateJob, units: Iterable[BoundUnit], drawn: hosting.Split
 ) -> tuple[Check, ...]:
-    if not job.lifecycle:
-        return ()
     seats = [seat for unit in units for seat in unit.bound]
     state = host.program.prepare(host.model, drawn.heldout[:1], job.phase)
 
@@ -160,10 +106,35 @@ def _lifecycle(
     return lifecycle.run_battery(host.model, lambda: swap.attach(host.model, seats), execute)
 
 
+def _seams(job: CandidateJob, units: Iterable[BoundUnit], inputs: Mapping[str, Tensor]) -> SeamRun:
+    seam_run = SeamRun()
+    for unit in units:
+        cases = load_module(Path(unit.loaded.ref.structure_folder) / "cases.py")
+        band = unit.loaded.ref.rows
+        for bound in unit.bound:
+            x = inputs.get(f"{job.phase}/{bound.facts.id}")
+            seam_run.part(bound, x, seam.case_inputs(cases, bound.facts, band, job.case_seed), band)
+    return seam_run
+
+
+def _untouched(census: Census) -> Check:
+    changed = census.changed()
+    detail = f"impl code changed {', '.join(changed)}" if changed else "Functions, hooks and settings of others stay."
+    return Check(CHECK, not changed, detail)
+
+
+def _write(out: Path, evidence: CandidateEvidence) -> None:
+    (out / "candidate.json").write_text(codec.dumps(evidence))
+
+
 @torch.no_grad()
 def run(job: CandidateJob) -> None:
-    """Fill ``job.out``; see ``contracts.evidence.CandidateEvidence`` for the files."""
-    began, out, before = time.monotonic(), Path(job.out), set(sys.modules)
+    """Fill ``job.out``; see ``contracts.evidence.CandidateEvidence`` for the files.
+
+    Evidence of the seams is written before the host is run: should the host then die of what a seat returned, the
+    seams say why. Nothing is composed with a seat that this process saw misbehave.
+    """
+    began, out = time.monotonic(), Path(job.out)
     host = hosting.build(job.host)
     drawn = hosting.split(host, job.host)
     seats = codec.loads(tuple[SeatFacts, ...], Path(job.seats).read_text())
@@ -172,30 +143,33 @@ def run(job: CandidateJob) -> None:
     def passes() -> list[Callable[[], object]]:
         return [partial(host.program.score, host.model, [sample], job.phase) for sample in drawn.calibration]
 
+    before, census = set(sys.modules), Census(host.model)
     units = [bind(host.model, load_unit(ref), seats, job.scales, passes) for ref in job.units]
-    seam_run = SeamRun()
-    for unit in units:
-        cases = load_module(Path(unit.loaded.ref.structure_folder) / "cases.py")
-        band = unit.loaded.ref.rows
-        for bound in unit.bound:
-            x = inputs.get(f"{job.phase}/{bound.facts.id}")
-            seam_run.part(bound, x, seam.case_inputs(cases, bound.facts, band, job.case_seed), band)
+    seam_run = _seams(job, units, inputs)
+    untouched = _untouched(census)
     save_file(seam_run.outputs, out / "seam.safetensors")
-    checks = _lifecycle(host, job, units, drawn)
-    scores, ledger = _host_pass(host, job, units, drawn)
-    save_file({str(i): score.contiguous() for i, score in enumerate(scores)}, out / "scores.safetensors")
+    bound = [seat.facts for unit in units for seat in unit.bound]
     evidence = CandidateEvidence(
-        bound=tuple(seat.facts.id for unit in units for seat in unit.bound),
+        bound=tuple(facts.id for facts in bound),
         refused=tuple(refusal for unit in units for refusal in unit.refused),
         kernel={unit.loaded.ref.id: unit.loaded.facts for unit in units},
-        closure=distributions(before),
+        closure=distributions(before, [unit.loaded.impl for unit in units]),
         calibration=_calibration(job, units, drawn),
-        ledger=ledger,
+        ledger=(),
         mutated=tuple(seam_run.mutated),
         poison_differing=tuple(seam_run.poison),
         aliased=tuple(seam_run.aliased),
         shapes_wrong=tuple(seam_run.shapes),
-        lifecycle=checks,
+        lifecycle=(),
         seconds=time.monotonic() - began,
+        weights={facts.id: weights_digest(host.model, facts) for facts in bound},
+        composed=False,
     )
-    (out / "candidate.json").write_text(codec.dumps(evidence))
+    _write(out, evidence)
+    if seam_run.faulty or not bound:
+        return
+    checks = (*_lifecycle(host, job, units, drawn), untouched) if job.lifecycle else ()
+    scores, ledger = _host_pass(host, job, units, drawn)
+    save_file({str(i): score.contiguous() for i, score in enumerate(scores)}, out / "scores.safetensors")
+    seconds = time.monotonic() - began
+    _write(out, replace(evidence, ledger=ledger, lifecycle=checks, seconds=seconds, composed=True))

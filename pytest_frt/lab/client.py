@@ -7,6 +7,7 @@ import secrets
 import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -107,6 +108,16 @@ class LabClient:
                     reports |= {index: self._alone(jobs[index]) for index in sorted(flying.values())}
                     flying.clear()
         return [reports[index] for index in range(len(jobs))]
+
+    def rehearse(self, libraries: Sequence[str]) -> None:
+        """Have the running server import libraries that later jobs would each import for themselves.
+
+        It does so while it waits for the next job. A server that it takes down is replaced by one that rehearses
+        nothing: this makes jobs shorter and decides nothing.
+        """
+        if self._server is not None:
+            with suppress(*_SERVER_LOST):
+                self._server.channel.send({"libraries": list(libraries)})
 
     def close(self) -> None:
         """End the server and kill whatever any job of this client left running; idempotent."""

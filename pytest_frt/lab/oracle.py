@@ -13,18 +13,18 @@ from safetensors.torch import load_file
 from pytest_frt.contracts.evidence import OracleEvidence
 from pytest_frt.contracts.impl import Scales
 from pytest_frt.contracts.seat import SeatFacts
-from pytest_frt.errors import EvidenceError
 from pytest_frt.lab import hosting, seam
-from pytest_frt.lab.units import load_scheme, members
-from pytest_frt.measure.metrics import seam_metrics
+from pytest_frt.lab.units import NO_STATISTIC, load_scheme, members
+from pytest_frt.measure.metrics import incomparable, seam_metrics
 from pytest_frt.registry import load_module
 from pytest_frt.seat.artefact import load_artefact
+from pytest_frt.seat.calibrate import survey
 from pytest_frt.seat.weights import slot_tensors
 from pytest_frt.spec import codec
 from pytest_frt.spec.load import load_structure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from torch import Tensor, nn
 
@@ -86,9 +86,7 @@ def _judge(
 ) -> list[SeamMetrics]:
     exact, fake = apply(oracle.reference), apply(oracle.fake_quantised)
     if len(got) != len(exact):
-        raise EvidenceError(
-            f"seat {seat} case {case}: candidate left {len(got)} outputs, the reference has {len(exact)}"
-        )
+        return [incomparable(seat, case, 0, f"{len(got)} outputs, the reference has {len(exact)}")]
     return [
         seam_metrics(g, e, f, seat=seat, case=case, output=index, limits=scheme.limits)
         for index, (g, e, f) in enumerate(zip(got, exact, fake, strict=True))
@@ -132,14 +130,41 @@ def _seat(
     return found
 
 
+def _drift(have: Scales, want: Scales) -> float:
+    """Return the largest relative difference of any point's scale; a point that only one of them has is all of it."""
+    if have.by_point.keys() != want.by_point.keys():
+        return 1.0
+    return max((abs(have.by_point[point] / scale - 1) for point, scale in want.by_point.items()), default=0.0)
+
+
+def scale_drift(
+    host: hosting.Hosting, job: OracleJob, seats: tuple[SeatFacts, ...], scales: Mapping[str, Scales]
+) -> dict[str, float]:
+    """Calibrate again, where no impl code can reach, and compare with the scales that the candidate left."""
+    found: dict[str, float] = {}
+    for unit in job.units:
+        scheme = load_scheme(unit.scheme_file)
+        mine = [facts for facts in members(unit, seats) if facts.id in scales]
+        if scheme.statistic == NO_STATISTIC or not mine:
+            continue
+        drawn = hosting.split(host, job.host).calibration
+        passes = [partial(host.program.score, host.model, [sample], job.phase) for sample in drawn]
+        own = survey(host.model, passes, mine, scheme).scales
+        found |= {facts.id: _drift(scales[facts.id], own.get(facts.id, Scales())) for facts in mine}
+    return found
+
+
+def _kept(file: Path) -> dict[str, Scales]:
+    return load_artefact(file) if file.exists() else {}
+
+
 @torch.no_grad()
 def run(job: OracleJob) -> None:
     """Fill ``job.out`` with ``oracle.json``: seam metrics of every bound seat on real rows and cases."""
     host = hosting.build(job.host)
     seats = codec.loads(tuple[SeatFacts, ...], Path(job.seats).read_text())
     inputs, folder = load_file(job.seam_inputs), Path(job.candidate)
-    artefact = folder / "scales.safetensors"
-    scales = load_artefact(artefact) if artefact.exists() else {}
+    scales = _kept(folder / "scales.safetensors")
     metrics: list[SeamMetrics] = []
     limits: dict[str, SeamLimits] = {}
     with safe_open(folder / "seam.safetensors", framework="pt") as reader:
@@ -152,4 +177,6 @@ def run(job: OracleJob) -> None:
                     oracle = SeatOracle(host.model, facts, structure, scheme, scales.get(facts.id, Scales()))
                     x = inputs.get(f"{job.phase}/{facts.id}")
                     metrics += _seat(job, unit, oracle, scheme, facts, x, reader)
-    (Path(job.out) / "oracle.json").write_text(codec.dumps(OracleEvidence(tuple(metrics), limits)))
+    (Path(job.out) / "oracle.json").write_text(
+        codec.dumps(OracleEvidence(tuple(metrics), limits, scale_drift(host, job, seats, scales)))
+    )

@@ -15,6 +15,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -46,12 +47,29 @@ def preload(names: Sequence[str]) -> None:
     for name in names:
         if importlib.util.find_spec(name.partition(".")[0]) is not None:
             importlib.import_module(name)
-    threads = len(list(Path("/proc/self/task").iterdir()))
+    threads = _threads()
     if threads != 1:
         raise FrtError(
             f"importing {', '.join(names)} left {threads} threads in the fork server, which may have 1",
             hint="take the library that starts a thread off the preload list",
         )
+
+
+def _threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def rehearse(names: Sequence[str]) -> None:
+    """Import what a host was seen to import, so that no later job has to; what cannot be imported is left to the job.
+
+    Raises:
+        FrtError: an import started a thread; the judge then starts a server that rehearses nothing.
+    """
+    for name in names:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    if (threads := _threads()) != 1:
+        raise FrtError(f"the libraries of the host left {threads} threads in the fork server, which may have 1")
 
 
 class Server:
@@ -81,6 +99,9 @@ class Server:
 
     def _take(self) -> None:
         message = self._channel.receive()
+        if (libraries := message.get("libraries")) is not None:
+            rehearse(libraries)
+            return
         job = message.get("id")
         if not isinstance(job, int):
             raise WireFault("request has no integer id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,10 +130,20 @@ def _zeroed_control(
     return out
 
 
+def libraries(before: set[str]) -> tuple[str, ...]:
+    """Return the modules imported since ``before`` that any process can import by name, in order of import."""
+    own = (hosting.__name__.partition(".")[0], "frt_entry_")
+    return tuple(
+        name
+        for name, module in sys.modules.items()
+        if name not in before and not name.startswith(own) and getattr(module, "__spec__", None) is not None
+    )
+
+
 @torch.no_grad()
 def run(job: WitnessJob) -> None:
     """Fill ``job.out``; see ``contracts.evidence.WitnessEvidence`` for the files."""
-    began, out = time.monotonic(), Path(job.out)
+    began, out, before = time.monotonic(), Path(job.out), set(sys.modules)
     host = hosting.build(job.host)
     drawn = hosting.split(host, job.host)
     checkpoint = host.program.checkpoint(job.host.request)
@@ -184,5 +195,6 @@ def run(job: WitnessJob) -> None:
         parameters=sum(parameter.numel() for parameter in host.model.parameters()),
         zeroed=control,
         seconds=time.monotonic() - began,
+        libraries=libraries(before),
     )
     (out / "witness.json").write_text(codec.dumps(evidence))

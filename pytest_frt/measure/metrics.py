@@ -100,7 +100,7 @@ def _count_over(bound: float, candidate: Tensor, reference: Tensor, fake: Tensor
     return over
 
 
-def _incomparable(seat: str, case: str, output: int, mismatch: str) -> SeamMetrics:
+def incomparable(seat: str, case: str, output: int, mismatch: str) -> SeamMetrics:
     """State a total error for outputs whose shapes differ."""
     return SeamMetrics(
         seat=seat,
@@ -185,7 +185,7 @@ def seam_metrics(
     """
     if candidate.shape != reference64.shape or fakequant64.shape != reference64.shape:
         got, want = tuple(candidate.shape), tuple(reference64.shape)
-        return _incomparable(seat, case, output, f"{got} for reference {want}")
+        return incomparable(seat, case, output, f"{got} for reference {want}")
     c, r, f = as_rows(candidate), as_rows(reference64), as_rows(fakequant64)
     if c.numel() == 0:
         return _exact_nothing(seat, case, output)

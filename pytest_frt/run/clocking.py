@@ -76,12 +76,22 @@ class Clock:
         quick: Provisional form.
         seed: Run seed.
         progress: Told after each process.
+        plan: How much is collected; None for what the rule in force needs.
     """
 
     def __init__(
-        self, out: Path, root: Path, environ: Mapping[str, str], *, quick: bool, seed: int, progress: Progress
+        self,
+        out: Path,
+        root: Path,
+        environ: Mapping[str, str],
+        *,
+        quick: bool,
+        seed: int,
+        progress: Progress,
+        plan: TimingPlan | None = None,
     ) -> None:
-        self._lab = TimingLab(root / "timing", environ=environ, plan=QUICK if quick else TimingPlan())
+        plan = plan or (QUICK if quick else TimingPlan())
+        self._lab = TimingLab(root / "timing", environ=environ, plan=plan)
         self._attempts = Attempts(out)
         self._quick, self._seed, self._progress = quick, seed, progress
 

@@ -123,9 +123,7 @@ class Settling:
         if not asked:
             names = ", ".join(sorted({unit.structure for unit in question.units}))
             return self._rest(Refusal("seats", "no_seats", f"the host has no seat for {names}"), (), (), None)
-        tried = self._stages.attempt(
-            question.host, units, question.phase, question.form, self._witnessed, lifecycle=self._lifecycle
-        )
+        tried = self._stages.attempt(question, units, self._witnessed, lifecycle=self._lifecycle)
         if isinstance(tried, Crashed | Refusal):
             return self._rest(replace(tried, gate="seats"), (), (), None)
         found = seats.judge(self._witnessed.evidence, tried.evidence, wanted=asked)
@@ -135,12 +133,25 @@ class Settling:
             return self._rest(None, found.survivors, _keep(units, found.survivors), tried)
         judged = parity.judge(tried.parity, tried.evidence, _terms(question, units, tried, self._witnessed))
         self._note("parity", judged.seats.refused)
-        if judged.seats.refused and judged.seats.survivors:
+        if judged.seats.refused and judged.seats.survivors and not tried.tampered:
             return self._rest(None, judged.seats.survivors, _keep(units, judged.seats.survivors), tried)
-        self._verdicts["parity"] = judged.verdict
-        if not isinstance(judged.verdict, Pass):
+        self._verdicts["parity"] = self._whole(tried, judged)
+        if not isinstance(self._verdicts["parity"], Pass):
             return self._rest(None, (), (), tried, judged)
         return self._counted(units, tried, judged)
+
+    @staticmethod
+    def _whole(tried: Tried, judged: parity.ParityVerdict) -> Verdict:
+        """Return the parity verdict; seats that hold at their seams prove nothing of a host that was never run."""
+        if tried.tampered:
+            return Refusal("parity", "tampered", f"the candidate changed {', '.join(tried.tampered)} while it ran")
+        if judged.seats.refused:
+            return judged.verdict
+        if tried.died:
+            return tried.died
+        if not tried.evidence.composed:
+            return Refusal("parity", "unjudged", "the candidate did not run the host with its seats")
+        return judged.verdict
 
     def _counted(self, units: tuple[UnitRef, ...], tried: Tried, judged: parity.ParityVerdict) -> Settled:
         bands = {seat: unit.rows for unit in units for seat in unit.seats}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import secrets
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_frt.contracts.evidence import CandidateEvidence, OracleEvidence, ParityEvidence, WitnessEvidence
 from pytest_frt.contracts.job import CandidateJob, OracleJob, WitnessJob
 from pytest_frt.contracts.verdict import Crashed, Refusal
+from pytest_frt.errors import EvidenceError, StorageFault
 from pytest_frt.lab.reports import Done, Faulted, crashed
+from pytest_frt.lab.store import CAP_BYTES
+from pytest_frt.run import leftovers
+from pytest_frt.run.custody import Custody, Originals
 from pytest_frt.spec import codec
 
 if TYPE_CHECKING:
@@ -17,14 +23,22 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from pytest_frt.contracts.evidence import SeamMetrics
+    from pytest_frt.contracts.evidence import HostMetrics
     from pytest_frt.contracts.job import HostRef, UnitRef
     from pytest_frt.contracts.scheme import SeamLimits
     from pytest_frt.lab.client import LabClient
     from pytest_frt.lab.reports import JobReport
     from pytest_frt.run.progress import Progress
+    from pytest_frt.run.settle import Question
 
-SEAM_ROWS = 64
+SEATS: Final = "seats.json"
+SEAM_INPUTS: Final = "seam_inputs.safetensors"
+EVIDENCE: Final = "candidate.json"
+SEAM: Final = "seam.safetensors"
+SCORES: Final = "scores.safetensors"
+SCALES: Final = "scales.safetensors"
+PARITY: Final = "parity.json"
+SEAM_ROWS: Final = 64
 """Real activation rows kept per seat and phase: eight of every decode row count, well under the cap of 256."""
 
 
@@ -36,21 +50,23 @@ class Witnessed:
         evidence: ``witness.json``.
         folder: Where its seats and seam inputs lie.
         scores: Phase to expected output per held-out sample. Deleted from disk before any candidate starts.
+        originals: What candidates are given, to be put back should one of them change it.
     """
 
     evidence: WitnessEvidence
     folder: Path
     scores: dict[str, list[Tensor]]
+    originals: Originals
 
     @property
     def seats_file(self) -> str:
         """Path of the seat facts."""
-        return str(self.folder / "seats.json")
+        return str(self.folder / SEATS)
 
     @property
     def seam_inputs(self) -> str:
         """Path of the seam inputs."""
-        return str(self.folder / "seam_inputs.safetensors")
+        return str(self.folder / SEAM_INPUTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +78,28 @@ class Tried:
         parity: Metrics of the seams and of the host.
         limits: Unit id to the limits its scheme declares.
         folder: The candidate's folder.
+        died: What became of a worker that did not live to run the host with the seats.
+        tampered: Files of the run that the candidate changed; they are as before again.
+        kept: What a proof will state of this folder, as it was when it was judged.
     """
 
     evidence: CandidateEvidence
     parity: ParityEvidence
     limits: dict[str, SeamLimits]
     folder: Path
+    died: Crashed | None = None
+    tampered: tuple[str, ...] = ()
+    kept: Custody = field(default_factory=lambda: Custody({}))
 
     @property
     def scales(self) -> str:
         """Path of the calibration artefact; empty when the scheme needs none."""
-        file = self.folder / "scales.safetensors"
+        file = self.folder / SCALES
         return str(file) if file.exists() else ""
 
 
 def _completed(gate: str, report: JobReport) -> Crashed | None:
-    """Return None for a completed job, the verdict for a dead one; raise again what was raised on purpose."""
+    """Return None for a completed job, the verdict for a dead one; raise an error that was raised on purpose."""
     match report:
         case Done():
             return None
@@ -87,12 +109,15 @@ def _completed(gate: str, report: JobReport) -> Crashed | None:
             return crashed(gate, report)
 
 
-def _read_scores(file: Path) -> list[Tensor]:
-    from safetensors.torch import load_file
+def _blamed(gate: str, report: Faulted) -> Refusal:
+    """Return an error raised on purpose as the candidate's refusal; a full disk is nobody's.
 
-    tensors = load_file(file)
-    file.unlink()
-    return [tensors[str(index)] for index in range(len(tensors))]
+    Raises:
+        StorageFault: the worker could not write.
+    """
+    if report.code == StorageFault.code:
+        raise report.error()
+    return Refusal(gate, report.code.lower(), report.message)
 
 
 class Stages:
@@ -110,8 +135,9 @@ class Stages:
         self._count = 0
 
     def _folder(self, name: str) -> Path:
+        """Return a folder whose name no job can foresee: nobody waits there for its evidence."""
         self._count += 1
-        return self._root / f"{self._count:03d}-{name}"
+        return self._root / f"{self._count:03d}-{name}-{secrets.token_hex(4)}"
 
     def witness(self, host: HostRef, phases: Sequence[str], structures: Sequence[str]) -> Witnessed | Crashed:
         """Run the host alone.
@@ -125,71 +151,100 @@ class Stages:
         if dead := _completed("null_control", self._client.run(job)):
             return dead
         evidence = codec.loads(WitnessEvidence, (folder / "witness.json").read_text())
-        scores = {phase: _read_scores(folder / f"scores.{phase}.safetensors") for phase in phases}
-        return Witnessed(evidence, folder, scores)
+        self._client.rehearse(evidence.libraries)
+        expected = {phase: leftovers.scores(folder / f"scores.{phase}.safetensors") for phase in phases}
+        return Witnessed(evidence, folder, expected, Originals.of([folder / SEATS, folder / SEAM_INPUTS]))
 
     def attempt(
-        self,
-        host: HostRef,
-        units: Sequence[UnitRef],
-        phase: str,
-        form: str,
-        witnessed: Witnessed,
-        *,
-        lifecycle: bool,
-        scales: str = "",
+        self, question: Question, units: Sequence[UnitRef], witnessed: Witnessed, *, lifecycle: bool
     ) -> Tried | Crashed | Refusal:
         """Run a candidate, then, once it has exited, the oracles on what it left.
 
         Returns:
-            What was tried; or what became of a worker that died; or the refusal that the candidate's own side raised
-            on purpose (a kernel that changed, a calibration that cannot be made, a broken ``bind``).
+            What was tried; or the crash of a worker that died before its seams were run, or left no readable
+            evidence; or the refusal of one that raised an error on purpose (a kernel that changed, a calibration that
+            cannot be made).
         """
         name = "+".join(unit.id for unit in units)
-        self._progress.note(f"parity {name} on {host.name}, {phase}, {form}")
-        folder, oracle = self._folder(f"candidate-{phase}"), self._folder(f"oracle-{phase}")
-        refs = tuple(units)
-        candidate = CandidateJob(
-            host,
-            refs,
+        self._progress.note(f"parity {name} on {question.host.name}, {question.phase}, {question.form}")
+        folder = self._folder(f"candidate-{question.phase}")
+        try:
+            report = self._client.run(self._candidate(question, units, witnessed, folder, lifecycle=lifecycle))
+            tampered = witnessed.originals.restore()
+            if isinstance(report, Faulted):
+                return _blamed("seats", report)
+            died = _completed("parity", report)
+            if died and not (folder / EVIDENCE).exists():
+                return died
+            tried = self._judged(question, units, witnessed, folder, died)
+            return replace(tried, tampered=tampered) if isinstance(tried, Tried) else tried
+        except EvidenceError as fault:
+            return Crashed("parity", "CRASH", fault.message)
+        finally:
+            for left in (SEAM, SCORES):
+                (folder / left).unlink(missing_ok=True)
+
+    def _candidate(
+        self, question: Question, units: Sequence[UnitRef], witnessed: Witnessed, folder: Path, *, lifecycle: bool
+    ) -> CandidateJob:
+        return CandidateJob(
+            question.host,
+            tuple(units),
             witnessed.seats_file,
             witnessed.seam_inputs,
-            phase,
-            form,
-            scales,
+            question.phase,
+            question.form,
+            "",
             self._seed,
             lifecycle,
             str(folder),
         )
-        report = self._client.run(candidate)
+
+    def _judged(
+        self,
+        question: Question,
+        units: Sequence[UnitRef],
+        witnessed: Witnessed,
+        folder: Path,
+        died: Crashed | None,
+    ) -> Tried | Crashed | Refusal:
+        """Have the oracles look at what a candidate left.
+
+        Raises:
+            EvidenceError: it is not what a candidate leaves.
+        """
+        evidence = codec.loads(CandidateEvidence, leftovers.text(folder / EVIDENCE))
+        for name in (SEAM, *([SCALES] if os.path.lexists(folder / SCALES) else ())):
+            leftovers.regular(folder / name, CAP_BYTES)
+        oracle = self._folder(f"oracle-{question.phase}")
+        job = OracleJob(
+            question.host,
+            tuple(units),
+            witnessed.seats_file,
+            witnessed.seam_inputs,
+            str(folder),
+            question.phase,
+            self._seed,
+            str(oracle),
+        )
+        report = self._client.run(job)
         if isinstance(report, Faulted):
-            return Refusal("seats", report.code.lower(), report.message)
+            return _blamed("parity", report)
         if dead := _completed("parity", report):
             return dead
-        evidence = codec.loads(CandidateEvidence, (folder / "candidate.json").read_text())
-        judged = OracleJob(
-            host, refs, witnessed.seats_file, witnessed.seam_inputs, str(folder), phase, self._seed, str(oracle)
-        )
-        if dead := _completed("parity", self._client.run(judged)):
-            return dead
         seen = codec.loads(OracleEvidence, (oracle / "oracle.json").read_text())
-        parity = self._host_parity(folder, units, phase, witnessed, seen.seam)
-        (folder / "seam.safetensors").unlink(missing_ok=True)
-        (folder / "parity.json").write_text(codec.dumps(parity))
-        return Tried(evidence, parity, seen.limits, folder)
+        host = () if died or not evidence.composed else _host_metrics(folder, question.phase, witnessed)
+        structures = sorted({unit.structure for unit in units})
+        zeroed = (one for s in structures for one in witnessed.evidence.zeroed.get(f"{question.phase}/{s}", ()))
+        parity = ParityEvidence(seen.seam, host, tuple(zeroed), seen.scale_drift)
+        (folder / PARITY).write_text(codec.dumps(parity))
+        kept = Custody.of(folder / name for name in (PARITY, SCALES) if (folder / name).exists())
+        return Tried(evidence, parity, seen.limits, folder, died, kept=kept)
 
-    @staticmethod
-    def _host_parity(
-        folder: Path, units: Sequence[UnitRef], phase: str, witnessed: Witnessed, seam: tuple[SeamMetrics, ...]
-    ) -> ParityEvidence:
-        from pytest_frt.measure.metrics import host_metrics
 
-        kind = witnessed.evidence.host_output
-        got = _read_scores(folder / "scores.safetensors")
-        host = tuple(
-            host_metrics(candidate, expected, kind, index)
-            for index, (candidate, expected) in enumerate(zip(got, witnessed.scores[phase], strict=True))
-        )
-        structures = {unit.structure for unit in units}
-        zeroed = tuple(m for s in sorted(structures) for m in witnessed.evidence.zeroed.get(f"{phase}/{s}", ()))
-        return ParityEvidence(seam, host, zeroed)
+def _host_metrics(folder: Path, phase: str, witnessed: Witnessed) -> tuple[HostMetrics, ...]:
+    from pytest_frt.measure.metrics import host_metrics
+
+    kind, expected = witnessed.evidence.host_output, witnessed.scores[phase]
+    got = leftovers.scores(folder / SCORES, len(expected))
+    return tuple(host_metrics(c, e, kind, index) for index, (c, e) in enumerate(zip(got, expected, strict=True)))

@@ -1,0 +1,109 @@
+"""What impl code must leave alone in the process it is loaded into: functions, classes and settings others share.
+
+An impl computes one seat. One that replaces a function of torch, a method of a host class or a setting of the process
+changes what the rest of the model does, for everyone who attaches it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+from pytest_frt.seat.module import CALL_HOOKS
+
+CHECK: Final = "globals_are_untouched"
+"""Name of the contract check that rests on it."""
+WATCHED: Final = (
+    "builtins",
+    "copy",
+    "gc",
+    "math",
+    "os",
+    "safetensors.torch",
+    "time",
+    "torch",
+    "torch.nn",
+    "torch.nn.functional",
+    "torch.nn.init",
+)
+"""Modules whose functions everything else calls, beside all of our own."""
+OWN: Final = f"{__name__.partition('.')[0]}."
+_MISSING: Final = object()
+
+
+def _functions(owner: object) -> dict[str, object]:
+    return {name: value for name, value in vars(owner).items() if callable(value)}
+
+
+def _settings() -> dict[str, object]:
+    hooks = {f"{torch_module.__name__}.{name}": len(getattr(torch_module, f"_global{name}")) for name in CALL_HOOKS}
+    return {
+        "torch.get_num_threads": torch.get_num_threads(),
+        "torch.get_default_dtype": torch.get_default_dtype(),
+        "torch.get_float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "torch.are_deterministic_algorithms_enabled": torch.are_deterministic_algorithms_enabled(),
+        "torch.is_grad_enabled": torch.is_grad_enabled(),
+        "torch.backends.quantized.engine": torch.backends.quantized.engine,
+        "gc.isenabled": gc.isenabled(),
+        "sys.gettrace": sys.gettrace(),
+        "sys.getprofile": sys.getprofile(),
+        "sys.path": tuple(sys.path),
+        "os.environ": dict(os.environ),
+        "threads of Python": {thread.name for thread in threading.enumerate()},
+        **hooks,
+    }
+
+
+def _host(model: nn.Module) -> Iterator[tuple[str, object]]:
+    """Yield the classes of a host's modules and the modules themselves."""
+    classes = {one for module in model.modules() for one in type(module).__mro__ if one is not object}
+    yield from ((f"{one.__module__}.{one.__qualname__}", one) for one in classes)
+    yield from ((f"module {path or 'itself'}", module) for path, module in model.named_modules())
+
+
+def _hooks(module: object) -> int:
+    return sum(len(value) for name, value in vars(module).items() if name.endswith("_hooks") and value)
+
+
+class Census:
+    """Taken before impl code is loaded; :meth:`changed` then names what is no longer as it was.
+
+    Args:
+        model: The host.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        shared = [*WATCHED, *(name for name in sys.modules if name.startswith(OWN))]
+        self._shared: dict[str, object] = {name: sys.modules[name] for name in shared if name in sys.modules}
+        self._shared |= {"torch.Tensor": torch.Tensor}
+        self._host: dict[str, Any] = dict(_host(model))
+        self._before = {name: _functions(owner) for name, owner in {**self._shared, **self._host}.items()}
+        self._hooks = {name: _hooks(owner) for name, owner in self._host.items() if isinstance(owner, nn.Module)}
+        self._settings = _settings()
+
+    def changed(self) -> tuple[str, ...]:
+        """Return the names of functions, hooks and settings that were replaced, added or taken away."""
+        return tuple(sorted({*self._functions_changed(), *self._hooks_changed(), *self._settings_changed()}))
+
+    def _functions_changed(self) -> Iterator[str]:
+        for name, owner in {**self._shared, **self._host}.items():
+            before, now = self._before[name], _functions(owner)
+            # Modules of a library may load parts of it late; a host's classes do not grow.
+            for function in {**before, **(now if name in self._host else {})}:
+                if before.get(function, _MISSING) is not now.get(function, _MISSING):
+                    yield f"{name}.{function}"
+
+    def _hooks_changed(self) -> Iterator[str]:
+        return (f"{name}: hooks" for name, count in self._hooks.items() if _hooks(self._host[name]) != count)
+
+    def _settings_changed(self) -> Iterator[str]:
+        now = _settings()
+        return (name for name, value in self._settings.items() if now[name] != value)
