@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from pytest_frt.options import default_cache
+from pytest_frt.settings import default_cache
 from pytest_frt.registry import Registry, load_module
 from pytest_frt.sdk import BuildRequest
 

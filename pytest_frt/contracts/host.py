@@ -15,9 +15,9 @@ class PhaseSpec:
     """One row regime of a host.
 
     Attributes:
-        name: ``decode``, ``denoise`` or ``prefill``.
-        rows: Inclusive rows a seat sees in this phase at ``real`` size: decode within 1-8, denoise within 10-64,
-            prefill from 256.
+        name: ``decode``, ``verify`` (several tokens per decode step), ``denoise`` or ``prefill``.
+        rows: Inclusive rows a seat sees in this phase at ``real`` size: decode and verify within 1-8, denoise within
+            10-64, prefill from 256. A certificate covers the rows that both phase and impl admit.
         timed_rows: Rows of one timed execution (``prepare`` is asked for this many).
         score_positions: Scored positions per held-out sample (at most 32).
     """
@@ -114,13 +114,16 @@ class HostProgram(Protocol):
 
     ``prepare`` is untimed and builds everything one execution needs; ``run`` is one timed execution
     in the phase and leaves ``state`` such that the next ``run`` on it does the same work and returns
-    bit-identical values. ``score`` is what host-level parity compares.
+    bit-identical values. ``fresh`` is untimed and cheap: it returns a state of the same shapes and the same
+    work with values that ``seed`` draws, and leaves ``state`` as it was. No timed execution sees values that
+    an earlier one saw, so that nothing is gained by keeping answers. ``score`` is what host-level parity compares.
     """
 
     def build(self, request: BuildRequest) -> nn.Module: ...
     def checkpoint(self, request: BuildRequest) -> Checkpoint: ...
     def samples(self, request: BuildRequest) -> Iterator[Sample]: ...
     def prepare(self, model: nn.Module, samples: list[Sample], phase: str) -> Any: ...  # noqa: ANN401 (host-private)
+    def fresh(self, model: nn.Module, state: Any, seed: int) -> Any: ...  # noqa: ANN401
     def run(self, model: nn.Module, state: Any) -> Tensor: ...  # noqa: ANN401
     def score(self, model: nn.Module, samples: list[Sample], phase: str) -> list[Tensor]: ...
     def projection(self, model: nn.Module) -> dict[str, str | int | float | bool | None]: ...

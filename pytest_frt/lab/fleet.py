@@ -90,7 +90,9 @@ class Fleet:
     def _start(self, job: TimingJob, rng: random.Random) -> TimingProcess:
         folder = self._site.folder / f"{self._name}-{self._mark}" / str(next(self._numbers))
         cache = folder.parent / "inductor"
-        environment = worker_environment(self._site.environ, threads=job.host.threads, mark=self._mark, cache=cache)
+        environment = worker_environment(
+            self._site.environ, threads=job.host.threads, mark=self._mark, cache=cache, alone=True
+        )
         process = TimingProcess(replace(job, out=str(folder)), environment, self._site.limits)
         self._alive.append(process)
         order = [BASE, *(name for name in job.arms if name != BASE)]

@@ -42,7 +42,6 @@ KEPT: Final = frozenset(
 FIXED: Final[Mapping[str, str]] = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_OFFLINE": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",  # spinning OpenMP threads cost 20-40x when cores are shared
     "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads before the server forks
     "PYTHONDONTWRITEBYTECODE": "1",
     "TOKENIZERS_PARALLELISM": "false",
@@ -51,7 +50,14 @@ FIXED: Final[Mapping[str, str]] = {
 _END_LIMIT_S: Final = 5.0
 
 
-def worker_environment(parent: Mapping[str, str], *, threads: int, mark: str, cache: Path) -> dict[str, str]:
+SHARED_CORES: Final[Mapping[str, str]] = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""For workers that share cores, where spinning OpenMP threads cost 20-40x. A timed process is alone on its cores and
+keeps the default, which is what deployed code runs with."""
+
+
+def worker_environment(
+    parent: Mapping[str, str], *, threads: int, mark: str, cache: Path, alone: bool = False
+) -> dict[str, str]:
     """Return the environment of a worker.
 
     Args:
@@ -59,10 +65,18 @@ def worker_environment(parent: Mapping[str, str], *, threads: int, mark: str, ca
         threads: Threads of the math libraries.
         mark: Id of the lab, by which stray processes are found.
         cache: Folder for code that torch.compile generates; not shared with the user's own.
+        alone: True for processes that are timed: nothing else runs beside them.
     """
     kept = {name: value for name, value in parent.items() if name in KEPT or name.startswith("LC_")}
     math = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    return {**kept, **FIXED, **math, MARK: mark, "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+    return {
+        **kept,
+        **FIXED,
+        **({} if alone else SHARED_CORES),
+        **math,
+        MARK: mark,
+        "TORCHINDUCTOR_CACHE_DIR": str(cache),
+    }
 
 
 @dataclass(frozen=True, slots=True)

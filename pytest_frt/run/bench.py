@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
     from pytest_frt.run.progress import Progress
 
-PRELOAD = ("torch", "safetensors", "transformers")
+PRELOAD = ("torch", "safetensors", "transformers", "transformers.modeling_utils")
 """Libraries the fork server imports once; a missing one is skipped by the server."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,6 +97,13 @@ def _meets(phase: PhaseSpec, rows: tuple[int, int], size: str) -> bool:
     return rows[0] <= phase.timed_rows <= rows[1]
 
 
+def _within(unit: UnitRef, phase: PhaseSpec, size: str) -> UnitRef:
+    """Narrow a unit to the rows that impl and phase both admit: a certificate covers no others."""
+    if size == "tiny":
+        return unit
+    return replace(unit, rows=(max(unit.rows[0], phase.rows[0]), min(unit.rows[1], phase.rows[1])))
+
+
 def _phases(config: RunConfig, spec: HostSpec) -> list[PhaseSpec]:
     keep = config.selection.include.get("phase", ())
     drop = config.selection.exclude.get("phase", ())
@@ -188,7 +195,10 @@ def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]
             if form not in spec.forms:
                 absent.append(NotSupported(cell, f"host {spec.name} has no {form} form"))
                 continue
-            records += [RecordPlan(RecordKey(cell, form, phase.name, size), host, spec, unit) for phase in phases]
+            records += [
+                RecordPlan(RecordKey(cell, form, phase.name, size), host, spec, _within(unit, phase, size))
+                for phase in phases
+            ]
     return RunPlan(tuple(records), _unions(records), tuple(absent))
 
 

@@ -29,9 +29,9 @@ class Fp32Packed:
 
 @dataclass(frozen=True, slots=True)
 class Fp16Packed:
-    """FBGEMM's float16 weight; the bias lives inside."""
+    """FBGEMM's float16 weight in packs of consecutive output channels; the bias lives inside."""
 
-    pack: torch.ScriptObject
+    packs: tuple[torch.ScriptObject, ...]
 
 
 @dataclass(frozen=True, slots=True)

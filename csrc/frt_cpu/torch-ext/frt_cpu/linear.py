@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NoReturn
 
 import torch
@@ -16,6 +17,7 @@ from .support import packing_engine, unsupported
 
 FP16_MAX: Final = 65504.0
 MATRIX: Final = 2
+FP16_PACK_ROWS: Final = 65536  # packing is one scalar loop: a vocabulary head is packed in parallel pieces
 INT8_K_MULTIPLE: Final = 16  # the weight-only op reads K sixteen codes at a time and does not look where K ends
 
 
@@ -82,10 +84,13 @@ def fp16_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> Pac
     weight, bias = _merge("fp16_linear", weights, biases)
     if (largest := weight.abs().amax().item()) > FP16_MAX:
         raise ValueError(f"the largest weight {largest} is over {FP16_MAX}")
-    with packing_engine():
-        # The pack clamps in the tensor it is given and keeps the bias: both are copies made by the merge.
-        pack = torch.ops.quantized.linear_prepack_fp16(weight, bias)
-    return _layer(ops.LIN_FP16, Fp16Packed(pack), weight, width=2)
+    # The pack clamps in the tensor it is given and keeps the bias: both are copies made by the merge.
+    pieces = max(1, weight.shape[0] // FP16_PACK_ROWS)
+    parts = weight.chunk(pieces)
+    offsets = [None] * len(parts) if bias is None else list(bias.chunk(pieces))
+    with packing_engine(), ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        packs = tuple(threads.map(torch.ops.quantized.linear_prepack_fp16, parts, offsets))
+    return _layer(ops.LIN_FP16, Fp16Packed(packs), weight, width=2)
 
 
 def int8_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:

@@ -37,8 +37,9 @@ def _fp32(rows: Tensor, handle: int) -> Tensor:
 
 
 def _fp16(rows: Tensor, handle: int) -> Tensor:
-    out: Tensor = torch.ops.quantized.linear_dynamic_fp16.default(rows, take(handle, Fp16Packed).pack)
-    return out
+    packs = take(handle, Fp16Packed).packs
+    parts: list[Tensor] = [torch.ops.quantized.linear_dynamic_fp16.default(rows, pack) for pack in packs]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
 
 def _w8(rows: Tensor, handle: int) -> Tensor:
