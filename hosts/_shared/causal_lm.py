@@ -7,13 +7,15 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
 from pytest_frt.sdk import PhaseSpec, Sample
+
+from . import windows
 
 PREFIX: Final = 64  # tokens already in the cache when decoding starts
 LAYER_SHAPES: Final = 4  # shapes one compiled layer meets: a step, a batched step, a growing cache, a prefill
@@ -63,6 +65,11 @@ def prepare(model: nn.Module, samples: list[Sample], phase: PhaseSpec) -> State:
         return Step(tokens[:, PREFIX : PREFIX + phase.timed_rows], _cache_after(model, tokens[:, :PREFIX]))
     tokens = tokens[:, : phase.timed_rows]
     return Prefill(tokens, scored_positions(tokens, phase.score_positions))
+
+
+def fresh(model: nn.Module, state: State, seed: int) -> State:
+    """Return the state with other ids; the cache after the prefix is shared."""
+    return replace(state, tokens=windows.renewed(state.tokens, model.config, seed))
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Final
+from typing import Any, Final
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -18,6 +18,7 @@ from .library import require
 from .once import made_once
 
 LAYOUT: Final = "topic_windows_v1"
+RENEWED: Final = 4  # one id in so many is drawn anew: enough that every row differs, few enough that a text stays one
 Encode = Callable[[str], list[int]]
 
 
@@ -36,6 +37,25 @@ def random_windows(vocabulary: int, length: int, seed: int, device: str) -> Iter
     generator = torch.Generator().manual_seed(seed)
     while True:
         yield {"input_ids": torch.randint(vocabulary, (1, length), generator=generator).to(device)}
+
+
+def renewed(tokens: Tensor, config: Any, seed: int) -> Tensor:  # noqa: ANN401 (a class of an unstubbed library)
+    """Return a window with one id in four drawn anew; a window of one id gets another one.
+
+    The ends of a longer window stay: they may be markers that a tokenizer puts there.
+
+    Args:
+        tokens: int64 ``[1, L]``.
+        config: The model's configuration: ids are drawn below its ``vocab_size``.
+        seed: Fixes what is drawn.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(config.vocab_size, tokens.shape, generator=generator).to(tokens.device)
+    if tokens.shape[1] <= RENEWED:
+        return drawn
+    chosen = torch.rand(tokens.shape, generator=generator) < 1 / RENEWED
+    chosen[:, 0], chosen[:, 1], chosen[:, -1] = False, True, False  # causal rows differ from the second one on
+    return torch.where(chosen.to(tokens.device), drawn, tokens)
 
 
 def text_windows(

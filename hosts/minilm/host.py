@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -103,6 +103,11 @@ def prepare(model: nn.Module, samples: list[Sample], phase: str) -> State:
     asked = phase_named(PHASES, phase)
     tokens = samples[0]["input_ids"][:, : asked.timed_rows].to(next(model.parameters()).device)
     return State(tokens, causal_lm.scored_positions(tokens, asked.score_positions))
+
+
+def fresh(model: nn.Module, state: State, seed: int) -> State:
+    """Return the state with other ids."""
+    return replace(state, tokens=windows.renewed(state.tokens, model.config, seed))
 
 
 @torch.no_grad()

@@ -66,6 +66,11 @@ def prepare(model: nn.Module, samples: list[Sample], phase: str) -> causal_lm.St
     return causal_lm.prepare(model, samples, phase_named(PHASES, phase))
 
 
+def fresh(model: nn.Module, state: causal_lm.State, seed: int) -> causal_lm.State:
+    """Return the state with other ids."""
+    return causal_lm.fresh(model, state, seed)
+
+
 def run(model: nn.Module, state: causal_lm.State) -> Tensor:
     """Run one decode step (logits ``[rows, V]``) or one prefill (logits ``[P, V]``)."""
     return causal_lm.run(model, state)

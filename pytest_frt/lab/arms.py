@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -90,21 +91,28 @@ class Arms:
             self._put(stage, arm)
         self._current = arm
 
-    def call(self, instance: int, state: int, arm: str = "") -> Callable[[], Tensor]:
-        """Return one execution of the current arm on a prepared input, ready to be timed."""
-        stage = self._stages[arm or self._current]
-        prepared = stage.states[instance][state]
-        run, model = stage.host.program.run, stage.host.model
+    def calls(self, instance: int, state: int, content: int, count: int) -> list[Callable[[], Tensor]]:
+        """Return executions of the current arm, ready to be timed, each on values that no other one sees.
 
-        def execute() -> Tensor:
-            return run(model, prepared)
-
-        return execute
+        Args:
+            instance: Prepared instance of the inputs.
+            state: Which prepared input gives the shapes and what does not change.
+            content: Draws the values of the first execution; each further one has the next number.
+            count: How many.
+        """
+        stage = self._stages[self._current]
+        program, model, prepared = stage.host.program, stage.host.model, stage.states[instance][state]
+        return [partial(program.run, model, program.fresh(model, prepared, content + turn)) for turn in range(count)]
 
     def _stage(self) -> Stage:
         if self._shared and self._stages:
             return next(iter(self._stages.values()))
         stage = Stage(hosting.build(self._job.host))
+        if not hasattr(stage.host.program, "fresh"):
+            raise EvidenceError(
+                f"host {stage.host.spec.name} defines no fresh(model, state, seed)",
+                hint="timed executions need values that no earlier one saw",
+            )
         if not self._drawn:
             self._drawn = hosting.split(stage.host, self._job.host, timing=self._job.states).timing
         return stage

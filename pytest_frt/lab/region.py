@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
 
 from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimedSample
 from pytest_frt.errors import EvidenceError
@@ -14,6 +16,19 @@ from pytest_frt.lab.timing_process import BASE, TimingProcess, Turn
 
 FIRST_BASE = Turn(BASE, 0)
 Block = tuple[TimedPair, TimedPair]
+CONTENT_BITS: Final = 48
+"""Bits of what draws the values of a region: a JSON number carries them exactly, and no two regions share them."""
+Expected = Callable[[int, int], Values]
+"""Given a prepared input and the content of one execution, what the untouched host returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An output that was written after the fact, and what it must equal."""
+
+    state: int
+    content: int
+    file: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +47,10 @@ class Draw:
     repeats: int
     keep_share: float
 
+    def content(self) -> int:
+        """Return what draws the values of one region."""
+        return self.rng.getrandbits(CONTENT_BITS)
+
     def coin(self) -> bool:
         """Return a fair draw."""
         return self.rng.random() < 0.5  # noqa: PLR2004 (fair)
@@ -44,17 +63,18 @@ class ArmRun:
     Attributes:
         process: The process.
         index: Its index in the evidence.
-        expected: The witness's output per prepared input; empty to keep nothing.
+        expected: The witness's output for a prepared input and the content of an execution; None to keep nothing.
     """
 
     process: TimingProcess
     index: int
-    expected: Sequence[Values]
+    expected: Expected | None
     blocks: list[Block] = field(default_factory=list)
     null: list[TimedPair] = field(default_factory=list)
     unused: list[int] = field(default_factory=list)
     agreement: float = 1.0
     load: Load = field(default_factory=lambda: Load(0.0, 0.0, 0.0))
+    kept: list[Kept] = field(default_factory=list)
 
     def collect(self, arm: str, units: int, null_pairs: int, draw: Draw) -> None:
         """Bring the arm up to ``units`` blocks and ``null_pairs`` null pairs, in an order that is drawn.
@@ -96,17 +116,26 @@ class ArmRun:
             base, other = self._sample(FIRST_BASE, state, draw), self._sample(turn, state, draw)
         else:
             other, base = self._sample(turn, state, draw), self._sample(FIRST_BASE, state, draw)
+        self._compare()
         return TimedPair(base, other, base_first)
 
     def _sample(self, turn: Turn, state: int, draw: Draw) -> TimedSample:
-        taken = self.process.sample(turn, state, draw.repeats)
+        # Each region has values of its own: what the other arm of the pair returned is no answer here.
+        content = draw.content()
+        taken = self.process.sample(turn, state, draw.repeats, content)
         if self.expected and draw.rng.random() < draw.keep_share:
-            want, file = self.expected[state], self.process.keep()
+            self.kept.append(Kept(state, content + draw.repeats - 1, self.process.keep()))
+        return taken
+
+    def _compare(self) -> None:
+        """Compare kept outputs with what the witness returns on the same values; between pairs, to disturb neither."""
+        while self.expected and self.kept:
+            one = self.kept.pop()
+            want = self.expected(one.state, one.content)
             try:
-                self.agreement = min(self.agreement, agreement(want, take(file, at_most=want.size)))
+                self.agreement = min(self.agreement, agreement(want, take(one.file, at_most=want.size)))
             except EvidenceError as fault:
                 raise self.process.lost("CRASH", fault.message) from fault
-        return taken
 
     def _next_state(self, draw: Draw) -> int:
         """Return a prepared input; every one is used once before any is used again."""

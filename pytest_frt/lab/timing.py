@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from pytest_frt.contracts.timing import TimedPair
 from pytest_frt.contracts.verdict import Crashed
 from pytest_frt.lab.fleet import Fleet, Site
 from pytest_frt.lab.locks import DeviceLock
-from pytest_frt.lab.region import FIRST_BASE, ArmRun, Draw
+from pytest_frt.lab.region import CONTENT_BITS, FIRST_BASE, ArmRun, Draw
 from pytest_frt.lab.timing_process import Limits, ProcessLost, TimingProcess, Turn
 from pytest_frt.lab.witnesses import Witnesses
 
@@ -110,7 +111,11 @@ class TimingLab:
         wanted, repeats, probed = self.plan.region_s, 1, (FIRST_BASE, *turns)
         with self.lock.exclusive():
             while repeats < MAX_REPEATS:
-                fastest = min(process.sample(turn, 0, repeats).worker_s for turn in probed for _ in range(_PROBES))
+                fastest = min(
+                    process.sample(turn, 0, repeats, secrets.randbits(CONTENT_BITS)).worker_s
+                    for turn in probed
+                    for _ in range(_PROBES)
+                )
                 if fastest >= wanted:
                     break
                 repeats = min(MAX_REPEATS, math.ceil(repeats * min(_GROWTH, _MARGIN * wanted / max(fastest, 1e-9))))
@@ -129,7 +134,7 @@ class TimingLab:
         try:
             (process,) = fleet.load(job, 1, rng)
             draw = self.draw(job, rng, self.repeats(process, (turn,)))
-            run = ArmRun(process, 0, ())
+            run = ArmRun(process, 0, None)
             with self.lock.exclusive():
                 blocks = [run.block(turn, draw) for _ in range(math.ceil(pairs / 2))]
             return tuple(pair for block in blocks for pair in block)

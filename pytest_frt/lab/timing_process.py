@@ -110,15 +110,21 @@ class TimingProcess:
         """Return its memory."""
         return Resident.of(self.pid)
 
-    def sample(self, turn: Turn, state: int, repeats: int) -> TimedSample:
+    def sample(self, turn: Turn, state: int, repeats: int, content: int) -> TimedSample:
         """Switch untimed, then time one region on both clocks.
+
+        Args:
+            turn: What runs.
+            state: Prepared input.
+            repeats: Executions of the region.
+            content: Draws the values they run on.
 
         Raises:
             ProcessLost: it died, hung or broke the protocol.
         """
         ready = self._ask({"op": "arm", "arm": turn.arm, "instance": turn.instance, "cycle": turn.cycle})
         began = time.perf_counter()
-        done = self._ask({"op": "go", "state": state, "repeats": repeats})
+        done = self._ask({"op": "go", "state": state, "repeats": repeats, "content": content})
         judge_s = time.perf_counter() - began
         with self._heard():
             return TimedSample(turn.arm, state, number(done, "worker_s"), judge_s, number(ready, "canary_s"))

@@ -4,7 +4,7 @@ The judge drives it over the channel, one JSON object per line:
 
 - ``load``: build the host, bind all arms in the order given, warm each up.
 - ``arm``: switch to an arm outside any timed region, run the canary untimed, then timed.
-- ``go``: run the timed region on the input that this very message names, and reply with its seconds.
+- ``go``: run the timed region on values that this very message draws, and reply with its seconds.
 - ``keep``: write the output of the last region to a file; asked after the fact, so that nothing can depend on it.
 
 What it says is a claim: the judge clocks every ``go`` itself.
@@ -51,15 +51,16 @@ class Clock:
         self._pause, self._resume = gc.disable, gc.enable
         self._wait = synchronizer(device)
 
-    def time(self, execute: Callable[[], Tensor], repeats: int) -> tuple[float, Tensor]:
-        """Run ``execute`` back to back and return the seconds and the last output."""
+    def time(self, executions: Sequence[Callable[[], Tensor]]) -> tuple[float, Tensor]:
+        """Run executions back to back and return the seconds and the last output."""
+        *first, last = executions
         self._wait()
         self._pause()
         try:
             began = self._read()
-            for _ in range(repeats - 1):
+            for execute in first:
                 execute()
-            output = execute()
+            output = last()
             self._wait()
             return self._read() - began, output
         finally:
@@ -88,7 +89,7 @@ class TimingWorker:
             arms.switch(name)
             instance = 0 if name == BASE else 1
             for turn in range(warmup):
-                arms.call(instance, turn % self._job.states)()
+                arms.calls(instance, turn % self._job.states, turn, 1)[0]()
         gc.collect()
         gc.freeze()
         return {"seats": {name: arms.seats(name) for name in arms.names}}
@@ -100,9 +101,9 @@ class TimingWorker:
         self._bound().switch(name, cycle)
         return {"canary_s": self._canary.seconds()}
 
-    def go(self, state: int, repeats: int) -> dict[str, Any]:
+    def go(self, state: int, repeats: int, content: int) -> dict[str, Any]:
         """Time one region."""
-        seconds, self._last = self._clock.time(self._bound().call(self._instance, state), repeats)
+        seconds, self._last = self._clock.time(self._bound().calls(self._instance, state, content, repeats))
         return {"worker_s": seconds}
 
     def keep(self, name: str) -> dict[str, Any]:
@@ -125,7 +126,8 @@ class TimingWorker:
             case "arm":
                 return self.arm(word(message, "arm"), int(number(message, "instance")), word(message, "cycle"))
             case "go":
-                return self.go(int(number(message, "state")), int(number(message, "repeats")))
+                state, repeats, content = (int(number(message, name)) for name in ("state", "repeats", "content"))
+                return self.go(state, repeats, content)
             case "keep":
                 return self.keep(word(message, "name"))
             case other:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from statistics import median
@@ -13,7 +13,7 @@ from pytest_frt.contracts.verdict import Crashed
 from pytest_frt.errors import EvidenceError
 from pytest_frt.lab.fleet import Fleet
 from pytest_frt.lab.kept import Values, take
-from pytest_frt.lab.region import FIRST_BASE, ArmRun, Draw
+from pytest_frt.lab.region import FIRST_BASE, ArmRun, Draw, Expected
 from pytest_frt.lab.timing_process import BASE, GATE, ProcessLost, TimingProcess, Turn
 
 SECOND_BASE = Turn(BASE, 1)
@@ -51,7 +51,11 @@ class Witnesses:
         self._job: TimingJob | None = None
         self._processes: list[TimingProcess] = []
         self._seconds: list[list[float]] = []
-        self.expected: Sequence[Values] = ()
+
+    @property
+    def expected(self) -> Expected | None:
+        """What the untouched host returns; None when there is no witness to ask."""
+        return self._output if self._count else None
 
     @property
     def count(self) -> int:
@@ -69,7 +73,6 @@ class Witnesses:
             self.close()
             with self._watched():
                 self._processes = self._fleet.load(base, self._count, rng)
-                self.expected = tuple(self._output(state) for state in range(job.states if self._count else 0))
             self._job = base
         self._seconds = [[] for _ in self._processes]
 
@@ -79,7 +82,7 @@ class Witnesses:
         Raises:
             WitnessLost: it died, hung or broke the protocol.
         """
-        run = ArmRun(self._processes[index], index, ())
+        run = ArmRun(self._processes[index], index, None)
         with self._watched():
             for pair in (pair for _ in range(blocks) for pair in run.block(SECOND_BASE, draw)):
                 self._seconds[index] += [pair.base.worker_s, pair.candidate.worker_s]
@@ -105,7 +108,8 @@ class Witnesses:
             self.close()
             raise WitnessLost(lost) from lost
 
-    def _output(self, state: int) -> Values:
-        # Read into memory and removed at once: a candidate finds nothing on disk that it could return.
-        self._processes[0].sample(FIRST_BASE, state, 1)
-        return take(self._processes[0].keep())
+    def _output(self, state: int, content: int) -> Values:
+        # Asked for after the candidate has answered and removed at once: it finds nothing that it could return.
+        with self._watched():
+            self._processes[0].sample(FIRST_BASE, state, 1, content)
+            return take(self._processes[0].keep())

@@ -102,6 +102,14 @@ def test_no_expected_output_lies_on_disk_while_an_arm_runs(
     assert not list(timing.folder.rglob("*.safetensors"))
 
 
+def test_keeping_answers_gains_nothing(timing: TimingLab, toy: Any) -> None:
+    with TimingGroup(timing, toy.job("keeps_answers")) as group:
+        evidence = group.collect(ask("keeps_answers"))
+    assert isinstance(evidence, TimingEvidence)
+    assert evidence.repeats > 1
+    assert speed(evidence) < 1.3
+
+
 def test_sleep_in_the_base_shows_against_the_witness(timing: TimingLab, toy: Any) -> None:
     with TimingGroup(timing, toy.job("sleeps_in_base")) as group:
         evidence = group.collect(ask("sleeps_in_base"))

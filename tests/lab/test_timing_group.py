@@ -30,13 +30,15 @@ class Process:
 
     def __init__(self, log: list[str], fatal: str = "", private: int = 1, candidate_s: float = 0.5) -> None:
         self.log, self.fatal, self.private, self.candidate_s = log, fatal, private, candidate_s
+        self.contents: list[int] = []
 
     def resident(self) -> Resident:
         return Resident(self.private, 0)
 
-    def sample(self, turn: Turn, state: int, repeats: int) -> TimedSample:  # noqa: ARG002 (the real one's signature)
+    def sample(self, turn: Turn, state: int, repeats: int, content: int) -> TimedSample:  # noqa: ARG002 (as the real one)
         if turn.arm == self.fatal:
             raise ProcessLost("TIMEOUT", f"{turn.arm} hung")
+        self.contents.append(content)
         self.log.append(f"{turn.arm}{turn.instance}{turn.cycle}")
         return TimedSample(turn.arm, state, 1.0 if turn.arm == "base" else self.candidate_s, 1.0, 1.0)
 
@@ -68,7 +70,7 @@ class Fleet:
 class Witness:
     """Counts the blocks that each witness was asked for."""
 
-    expected = ()
+    expected = None
     count = 3
 
     def __init__(self) -> None:
@@ -173,6 +175,13 @@ def test_every_input_is_used_before_any_is_used_again(make: Make) -> None:
     evidence = make(Fleet(), plan=TimingPlan(processes=1, looks=(4,), null_pairs=0)).collect(ask())
     states = [pair.base.state for block in evidence.processes[0].blocks for pair in block]
     assert sorted(states[:4]) == sorted(states[4:]) == [0, 1, 2, 3]
+
+
+def test_no_content_is_timed_twice(make: Make) -> None:
+    group = make(Fleet(), plan=TimingPlan(processes=1, looks=(10,)))
+    group.collect(ask())
+    contents = group._loaded.processes[0].contents
+    assert len(set(contents)) == len(contents) >= 48
 
 
 @pytest.mark.parametrize(("processes", "looks"), [(8, (3, 6, 10)), (3, (4,)), (1, (1,))])
@@ -284,7 +293,7 @@ def test_short_work_is_repeated_until_a_region_is_long_enough(make: Make) -> Non
     group = make(Fleet())
 
     class Short(Process):
-        def sample(self, turn: Turn, state: int, repeats: int) -> TimedSample:
-            return replace(super().sample(turn, state, repeats), worker_s=repeats * 1e-4)
+        def sample(self, turn: Turn, state: int, repeats: int, content: int) -> TimedSample:
+            return replace(super().sample(turn, state, repeats, content), worker_s=repeats * 1e-4)
 
     assert group._lab.repeats(Short([]), ()) in range(20, 25)

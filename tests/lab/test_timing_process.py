@@ -65,7 +65,7 @@ READY = b'{"canary_s": 0.001}\n'
 
 
 def test_sample_holds_both_clocks(serve: Serve) -> None:
-    sample = serve([READY, b'{"worker_s": 0.0}\n']).sample(Turn("a", 1), 3, 1)
+    sample = serve([READY, b'{"worker_s": 0.0}\n']).sample(Turn("a", 1), 3, 1, 0)
     assert (sample.arm, sample.state, sample.worker_s, sample.canary_s) == ("a", 3, 0.0, 0.001)
     assert sample.judge_s > 0
 
@@ -87,7 +87,7 @@ def test_sample_holds_both_clocks(serve: Serve) -> None:
 def test_lost_process_says_why_and_is_killed(serve: Serve, replies: list[bytes], kind: str, said: str) -> None:
     process = serve(replies)
     with pytest.raises(ProcessLost) as lost:
-        process.sample(Turn("a", 1), 0, 1)
+        process.sample(Turn("a", 1), 0, 1, 0)
     assert lost.value.verdict().kind == kind
     assert said in lost.value.message
     assert lost.value.message.endswith("last words")

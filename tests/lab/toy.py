@@ -56,6 +56,9 @@ def samples(request):
 def prepare(model, samples, phase):
     return samples[0]["x"]
 
+def fresh(model, state, seed):
+    return torch.randn(state.shape, generator=torch.Generator().manual_seed(seed))
+
 def run(model, state):
     return model(state)
 
@@ -100,11 +103,21 @@ for found in gc.get_objects():
     if type(found).__name__ == "Clock":
         found._read = lambda read=found._read: read() / 4
 """
+KEEP_ANSWERS = """
+honest, answers = Part.forward, {}
+def kept(self, x):
+    seen = x.numpy().tobytes()
+    if seen not in answers:
+        answers[seen] = honest(self, x)
+    return answers[seen]
+Part.forward = kept
+"""
 IMPLS = {
     "faster": IMPL.format(name="faster", turns=1, spoil=""),
     "equal": IMPL.format(name="equal", turns=3, spoil=""),
     "wrong": IMPL.format(name="wrong", turns=1, spoil=" * torch.tensor([1.0, 0.0]).repeat(x.shape[-1] // 2)"),
     "sleeps_in_base": IMPL.format(name="sleeps_in_base", turns=3, spoil="") + SLEEP_IN_BASE,
+    "keeps_answers": IMPL.format(name="keeps_answers", turns=3, spoil="") + KEEP_ANSWERS,
     "lies": IMPL.format(name="lies", turns=3, spoil="") + HALVE_THE_CLOCK,
 }
 SEAT = SeatFacts(
