@@ -59,6 +59,7 @@ class Session:
     collected: Collected = field(default_factory=Collected)
     ending: Ending | None = None
     _judge: Judge | None = None
+    _progress: TerminalProgress | None = None
     _stopped: dict[object, Fault] = field(default_factory=dict)
 
     @classmethod
@@ -92,12 +93,13 @@ class Session:
         """
         if self._judge is None:
             check_room(Path(self.settings.out))
+            self._progress = TerminalProgress.of(self.config)
             judge: Judge = self.config.hook.pytest_frt_judge(
                 config=self.config,
                 settings=self.settings,
                 registry=self.asked.registry,
                 plan=self.plan,
-                progress=TerminalProgress.of(self.config),
+                progress=self._progress,
             )
             self._judge = judge
         return self._judge
@@ -109,7 +111,7 @@ class Session:
             because = f"stopped by {stopped.code}: {stopped.message.splitlines()[0]}"
             self._tell(item, Told(record.id, gate, result=GateResult(record.id, gate, NotRun(gate, because))))
             return
-        found = _asked(lambda: self.judge.judge(record, gate))
+        found = self._asked(lambda: self.judge.judge(record, gate))
         if isinstance(found, Fault):
             # The first gate is about the host: what stops it stops every record of that host.
             self._stopped[record.host if gate == "null_control" else record.id] = found
@@ -130,7 +132,7 @@ class Session:
                 item, Told(union.name, UNION, union=UnionResult(union.name, NotRun(UNION, "its host was stopped")))
             )
             return
-        found = _asked(lambda: self.judge.union(union))
+        found = self._asked(lambda: self.judge.union(union))
         if isinstance(found, Fault):
             self._fail(
                 item, Told(union.name, UNION, fault=found), f"{found.message}\n  rerun: {self.rerun.union(union)}"
@@ -138,6 +140,16 @@ class Session:
         self._tell(item, Told(union.name, UNION, union=found))
         if fails(found.verdict):
             pytest.fail(lines.union_failure(found, self.rerun.union(union)), pytrace=False)
+
+    def _asked(self, ask: Callable[[], R]) -> R | Fault:
+        """Return a result, or the fault that came in its place: pytest would show a fault as the end of a chain."""
+        try:
+            return ask()
+        except FrtError as error:
+            return Fault.of(error)
+        finally:
+            if self._progress is not None:
+                self._progress.clear()
 
     @staticmethod
     def _tell(item: pytest.Item, told: Told) -> None:
@@ -223,9 +235,11 @@ class Session:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table of records, the plans and the files."""
         found = summary.Summary(self.collected, self.settings, self.plan, self.ending, self.config.option.verbose > 0)
-        terminalreporter.section("certification")
-        for line in found.lines(terminalreporter._tw.fullwidth):  # noqa: SLF001 (pytest has no public width)
-            terminalreporter.write_line(line)
+        width: int = terminalreporter._tw.fullwidth  # noqa: SLF001 (pytest has no public width)
+        if texts := list(found.lines(width)):
+            terminalreporter.section("certification")
+            for text in texts:
+                terminalreporter.write_line(text)
 
     def pytest_unconfigure(self) -> None:
         """End the workers of a run that was cut short."""
@@ -236,11 +250,3 @@ class Session:
 def _gate(item: pytest.Item) -> str:
     marker = item.get_closest_marker(MARKER)
     return str(marker.args[0]) if marker else ""
-
-
-def _asked(ask: Callable[[], R]) -> R | Fault:
-    """Return a result, or the fault that came in its place: pytest would show a fault as the end of a chain."""
-    try:
-        return ask()
-    except FrtError as error:
-        return Fault.of(error)

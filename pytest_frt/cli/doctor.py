@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import os
 import platform
 import re
 import shutil
@@ -124,8 +123,12 @@ def _folders() -> Iterator[Check]:
     for name, folder in (("cache", default_cache()), ("temporary files", Path(tempfile.gettempdir()))):
         there = next(parent for parent in (folder, *folder.parents) if parent.exists())
         free = shutil.disk_usage(there).free >> 20
-        state = OK if os.access(there, os.W_OK | os.X_OK) else FAIL
-        yield Check(state, name, f"{folder}, {'' if state == OK else 'not '}writable, {free} MiB free")
+        try:
+            tempfile.TemporaryFile(dir=there).close()
+        except OSError as fault:
+            yield Check(FAIL, name, f"{folder} cannot be written: {fault.strerror}")
+        else:
+            yield Check(OK, name, f"{folder}, {free} MiB free")
 
 
 def _compiler() -> Check:

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_frt.certs.files import write_atomic
+from pytest_frt.certs.files import storage, write_atomic
 from pytest_frt.errors import FrtError, StorageFault
 from pytest_frt.report import document
 from pytest_frt.report.collected import Collected
@@ -44,8 +44,12 @@ def check_room(out: Path) -> None:
         StorageFault: the directory cannot be written, or is nearly full.
     """
     probe = out / f".room-{os.getpid()}"
-    write_atomic(probe, bytes(ROOM_BYTES))
-    probe.unlink()
+    with storage(probe):
+        out.mkdir(parents=True, exist_ok=True)
+        try:
+            probe.write_bytes(bytes(ROOM_BYTES))
+        finally:
+            probe.unlink(missing_ok=True)
 
 
 def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun) -> Ending:

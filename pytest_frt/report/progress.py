@@ -54,6 +54,8 @@ class TerminalProgress:
         def live(text: str) -> None:
             reporter.ensure_newline()
             reporter.rewrite(text[: shutil.get_terminal_size().columns - 1], erase=True)
+            if not text:
+                reporter.rewrite("")
 
         return cls(plain, live=live if reporter.isatty and config.option.verbose <= 0 else None, aside=aside)
 
@@ -64,6 +66,13 @@ class TerminalProgress:
     def step(self, stage: str, done: int, total: int, detail: str) -> None:
         """Report a step; plain lines come at most every ``EVERY_S`` seconds, and at the end of a stage."""
         self._write(f"{stage} {done}/{total} {detail}", force=done == total)
+
+    def clear(self) -> None:
+        """Blank the live line, if one was written, so that pytest's next word does not end it."""
+        if self._live is not None and self._last > float("-inf"):
+            with self._aside():
+                self._live("")
+            self._last = float("-inf")
 
     def _write(self, text: str, *, force: bool) -> None:
         now = self._clock()

@@ -14,10 +14,10 @@ from pytest_frt.report.margins import headroom, measured, named, tightest
 from pytest_frt.run.results import GateResult
 
 HEADS = ("outcome", "record", "parity", "ledger", "net win [99 %]", "why")
-TABLE_COLUMNS = 110
-"""Terminal columns from which a table leaves room for reasons in words; narrower ones get blocks."""
 FIXED_COLUMNS = 92
 """Columns of a table without its last, at the longest names and numbers that are usual."""
+WHY_COLUMNS = 30
+"""Columns that reasons in words need at least; a terminal without them gets blocks of lines."""
 SEVERITY = (
     Outcome.REFUSED,
     Outcome.CRASH,
@@ -123,9 +123,9 @@ def _block(row: Row, width: int) -> Iterator[str]:
 
 def render(found: Sequence[Row], width: int) -> Iterator[str]:
     """Yield the lines of a table, or of blocks where a terminal of ``width`` columns is too narrow for one."""
-    if width < TABLE_COLUMNS:
+    if width < FIXED_COLUMNS + WHY_COLUMNS:
         for row in found:
             yield from _block(row, width)
     elif found:
-        widths = [None, None, None, None, None, max(width - FIXED_COLUMNS, 30)]
+        widths = [None, None, None, None, None, width - FIXED_COLUMNS]
         yield from tabulate([_cells(row) for row in found], HEADS, tablefmt="simple", maxcolwidths=widths).splitlines()

@@ -38,17 +38,15 @@ class Stage:
         self.pytester.path.joinpath("scenario.json").write_text(json.dumps({"records": said, **more}))
 
     def run(self, *args: object, apart: bool = False) -> pytest.RunResult:
-        """Run pytest: in this process with our plugin alone, or ``apart`` from it with all that are installed."""
-        words = ("-p", "frt_fake", "--frt-host=toy", *map(str, args))
-        if apart:
-            return self.pytester.runpytest_subprocess(*words)
-        return self.bare(*words)
+        """Run pytest with the fake judge: in this process, or ``apart`` from it and with pytest-xdist."""
+        return self.bare("-p", "frt_fake", "--frt-host=toy", *args, apart=apart)
 
-    def bare(self, *args: object) -> pytest.RunResult:
-        """Run pytest in this process with our plugin alone: no fake judge, nothing selected."""
+    def bare(self, *args: object, apart: bool = False) -> pytest.RunResult:
+        """Run pytest with our plugin alone, which saves the time of loading all that are installed."""
+        runner = self.pytester.runpytest_subprocess if apart else self.pytester.runpytest_inprocess
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-            return self.pytester.runpytest_inprocess("-p", "frt", *map(str, args))
+            return runner("-p", "frt", *(("-p", "xdist") if apart else ()), *map(str, args))
 
     @staticmethod
     def counts(result: pytest.RunResult) -> dict[str, int]:

@@ -46,7 +46,7 @@ def test_empty_directory_and_hostile_surroundings(stage: Stage) -> None:
     stage.pytester.makeconftest("raise RuntimeError('not part of the suite')")
     stage.pytester.makeini("[pytest]\ntestpaths = tests\nfilterwarnings = error\naddopts = --strict-markers")
     stage.pytester.mkdir("tests").joinpath("test_other.py").write_text("def test_other(): raise RuntimeError")
-    result = stage.run(apart=True)
+    result = stage.pytester.runpytest_subprocess("-p", "frt_fake", "--frt-host=toy")
     assert stage.counts(result) == {"passed": 6, "NOT_RUN": 1}
 
 
