@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["frt_cell", "frt_config"]
 
 SUITE: Final = Path(__file__).parent / "suite"
+SUITE_FILE: Final = "test_cells.py"
 NAME: Final = "frt-session"
 
 
@@ -39,14 +40,22 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
 
 
-def _wants_suite(config: pytest.Config, namespace: argparse.Namespace) -> bool:
-    """Report whether the packaged suite is what this run collects.
+def _suite_args(config: pytest.Config, namespace: argparse.Namespace) -> list[str]:
+    """Return what this run collects of the packaged suite; nothing when it collects something else.
 
-    An option on the command line overrides ``testpaths``; a selection in a file alone gives way to it.
+    An option on the command line overrides ``testpaths``; a selection in a file alone gives way to it. Node ids of the
+    suite are taken as they are printed, wherever it lies.
     """
-    if namespace.file_or_dir:
-        return False
-    return on_command_line(namespace) or (in_files(config) and not config.getini("testpaths"))
+    if given := namespace.file_or_dir:
+        ours = [SUITE_FILE + word.partition(SUITE_FILE)[2] for word in given if _names_suite(word)]
+        return [str(SUITE / word) for word in ours] if len(ours) == len(given) else []
+    asked = on_command_line(namespace) or (in_files(config) and not config.getini("testpaths"))
+    return [str(SUITE)] if asked else []
+
+
+def _names_suite(word: str) -> bool:
+    path = Path(word.partition("::")[0])
+    return path.name == SUITE_FILE and not path.exists()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,8 +63,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Load conftest files of the suite alone: those above it and those of the working directory are not part of it."""
     known = early_config.known_args_namespace
     try:
-        if _wants_suite(early_config, known):
-            known.file_or_dir = [str(SUITE)]
+        if args := _suite_args(early_config, known):
+            known.file_or_dir = args
             known.confcutdir = str(SUITE)
             known.importmode = "importlib"
     except FrtError as fault:
@@ -76,8 +85,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _begin(config: pytest.Config) -> None:
     from pytest_frt.session import Session
 
-    if _wants_suite(config, config.option):
-        config.args = [str(SUITE)]
+    if args := _suite_args(config, config.option):
+        config.args = args
         # The default mode would put the folder above the package on sys.path, in a clone with bare entry folders in it.
         config.option.importmode = "importlib"
     if config.pluginmanager.has_plugin("xdist"):

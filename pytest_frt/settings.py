@@ -137,6 +137,9 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
     if key is not None and not key.is_file():
         raise UsageFault(f"sign_key = {key} from {settings.origins['sign_key']} is no file", hint="frt keygen OUT")
     checkpoint, kernel, report = settings.path("checkpoint"), settings.path("kernel"), settings.path("json")
+    for name, folder in (("checkpoint", checkpoint), ("kernel", kernel)):
+        if folder is not None and not folder.is_dir():
+            raise UsageFault(f"{name} = {folder} from {settings.origins[name]} is no directory", hint="check the path")
     return RunConfig(
         selection=Selection(include, exclude),
         forms=settings.get("form"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_frt.certs.files import storage, write_atomic
-from pytest_frt.errors import FrtError, StorageFault
+from pytest_frt.errors import CertificateRefused, FrtError, StorageFault
 from pytest_frt.report import document
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.lines import Rerun
@@ -57,6 +57,8 @@ def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun) 
     notes = [f"{name}: nothing is stated, {why}" for name, why in collected.withheld()]
     faults: list[FrtError] = []
     sealed = _seal(collected, settings, faults)
+    if sealed.withheld:
+        faults.append(CertificateRefused("WITHHELD", f"{len(sealed.withheld)} statements could not be made"))
     notes += [f"{name}: nothing is stated, {why}" for name, why in sealed.withheld.items()]
     notes += [fault.diagnostics() for fault in faults]
     ending = Ending(sealed.files, sealed.keyid, tuple(notes), _code(collected, settings, faults))
@@ -76,16 +78,18 @@ def _code(collected: Collected, settings: RunConfig, faults: list[FrtError]) -> 
 
 
 def _seal(collected: Collected, settings: RunConfig, faults: list[FrtError]) -> Sealed:
-    """Seal below the output directory, or below a temporary one when that cannot be written."""
+    """Seal; without a key that cannot be used, and below a temporary directory when the output cannot be written."""
     proven, plans = collected.proven(), collected.plans()
-    try:
-        return seal(proven, plans, settings)
-    except StorageFault as fault:
-        faults.append(fault)
+    for config in (settings, replace(settings, sign_key=None)):
         try:
-            return seal(proven, plans, replace(settings, out=tempfile.mkdtemp(prefix="frt-certs-")))
-        except (StorageFault, OSError) as also:
-            faults.append(StorageFault(f"nor can a temporary directory be written: {also}"))
-    except FrtError as fault:
-        faults.append(fault)
-    return Sealed({}, "", {})
+            return seal(proven, plans, config)
+        except StorageFault as fault:
+            faults.append(fault)
+            break
+        except FrtError as fault:
+            faults.append(fault)
+    try:
+        return seal(proven, plans, replace(settings, sign_key=None, out=tempfile.mkdtemp(prefix="frt-certs-")))
+    except (FrtError, OSError) as also:
+        faults.append(StorageFault(f"nor can a temporary directory be written: {also}"))
+        return Sealed({}, "", {})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_frt.certs import dsse, keys, statement, store
+from pytest_frt.errors import CertificateRefused
 from pytest_frt.spec.digest import bytes_digest
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Sealed:
     Attributes:
         files: Certificates, or statements when no key was given, by record key id or plan name.
         keyid: Key id that signed; empty when unsigned.
-        withheld: Plan name to reason, for plans whose members were not all stated.
+        withheld: Record key id or plan name to why no statement of it could be made.
     """
 
     files: dict[str, Path]
@@ -49,29 +50,15 @@ def seal(proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], config: 
         config: The run's settings.
 
     Returns:
-        What was written. A plan is withheld when one of its members is not in ``proven``.
+        What was written. Withheld is a record that does not survive the verifier's own parser, and a plan one of whose
+        members has no statement.
 
     Raises:
-        CertificateRefused: the key cannot be used, or a record does not survive the verifier's own parser.
+        CertificateRefused: the key cannot be used.
+        UsageFault: the key file is missing.
         StorageFault: a file cannot be written; those written before stay.
     """
-    issued = datetime.now(UTC).replace(microsecond=0)
-    expires, serial, issuer = issued + statement.DEFAULT_LIFE, int(issued.timestamp()), config.issuer
-    payloads = {
-        name: statement.build_cell(record, issuer=issuer, serial=serial, issued_at=issued, expires_at=expires)
-        for name, record in proven.items()
-    }
-    digests = {name: bytes_digest(payload) for name, payload in payloads.items()}
-    withheld: dict[str, str] = {}
-    for name, plan in plans.items():
-        stated = _members(plan, digests)
-        if stated is None:
-            missing = ", ".join(key for key in plan.keys if key not in digests)
-            withheld[name] = f"members without a statement: {missing}"
-            continue
-        payloads[name] = statement.build_plan(
-            stated, issuer=issuer, serial=serial, issued_at=issued, expires_at=expires
-        )
+    payloads, withheld = _payloads(proven, plans, config.issuer)
     key = keys.load_private(Path(config.sign_key)) if config.sign_key and payloads else None
     files: dict[str, Path] = {}
     for name, payload in payloads.items():
@@ -80,3 +67,34 @@ def seal(proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], config: 
         else:
             files[name] = store.write_certificate(config.out, dsse.sign(payload, key))
     return Sealed(files, key.public.keyid if key else "", withheld)
+
+
+def _payloads(
+    proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], issuer: str
+) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return statements by name, and by name why one could not be made: it spoils no other."""
+    issued = datetime.now(UTC).replace(microsecond=0)
+    expires, serial = issued + statement.DEFAULT_LIFE, int(issued.timestamp())
+    payloads: dict[str, bytes] = {}
+    withheld: dict[str, str] = {}
+    for name, record in proven.items():
+        try:
+            payloads[name] = statement.build_cell(
+                record, issuer=issuer, serial=serial, issued_at=issued, expires_at=expires
+            )
+        except CertificateRefused as refusal:
+            withheld[name] = refusal.diagnostics()
+    digests = {name: bytes_digest(payload) for name, payload in payloads.items()}
+    for name, plan in plans.items():
+        stated = _members(plan, digests)
+        if stated is None:
+            missing = ", ".join(key for key in plan.keys if key not in digests)
+            withheld[name] = f"members without a statement: {missing}"
+            continue
+        try:
+            payloads[name] = statement.build_plan(
+                stated, issuer=issuer, serial=serial, issued_at=issued, expires_at=expires
+            )
+        except CertificateRefused as refusal:
+            withheld[name] = refusal.diagnostics()
+    return payloads, withheld

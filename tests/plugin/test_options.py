@@ -84,10 +84,13 @@ def test_switch_is_turned_off_again(configured: Configured) -> None:
         (["--frt-threads=0"], "", "threads = 0 from command line is under 1"),
         (["--frt-seed=-1"], "", "seed = -1 from command line is under 0"),
         (["--frt-sign-key=absent"], "", "is no file"),
+        (["--frt-checkpoint=absent"], "", "checkpoint = .*/absent from command line is no directory"),
+        (["--frt-kernel=absent"], "", "kernel = .*/absent from command line is no directory"),
     ],
     ids=[
         "unknown_key", "text_for_number", "flag_for_number", "perhaps", "number_for_text", "size_typo", "form_typo",
         "no_threads", "negative_seed", "no_key_file",
+        "no_checkpoint", "no_kernel",
     ],
 )  # fmt: skip
 def test_unusable_value_is_one_message(configured: Configured, args: list[str], table: str, message: str) -> None:

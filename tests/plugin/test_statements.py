@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_frt.certs import keys
+from pytest_frt.certs import keys, statement
+from pytest_frt.contracts.record import Record
+from pytest_frt.errors import CertificateRefused
 
 if TYPE_CHECKING:
     from tests.plugin.conftest import Stage
@@ -59,6 +61,32 @@ def test_key_signs_and_its_id_is_shown_before_and_after(stage: Stage) -> None:
     result.stdout.fnmatch_lines([f"frt: *key {key.public.keyid}", f"signed by {key.public.keyid}"])
 
 
+def test_key_that_does_not_open_leaves_statements_unsigned(stage: Stage) -> None:
+    keys.write_private(stage.pytester.path / "k.pem", keys.generate(), b"a phrase nobody gave")
+    stage.scenario(stage.record, proven=[stage.record])
+    result = stage.run("--frt-sign-key=k.pem")
+    assert result.ret == 1
+    assert stage.files() == ["statement", "statement"]
+    assert "[KEY_PASSPHRASE]" in stage.text(result)
+
+
+def test_record_that_cannot_be_stated_spoils_no_other(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = statement.build_cell
+
+    def refuse(record: Record, **terms: Any) -> bytes:
+        if record.key.id == stage.other:
+            raise CertificateRefused("SCHEMA", "seats is no array")
+        return build(record, **terms)
+
+    monkeypatch.setattr(statement, "build_cell", refuse)
+    stage.scenario(stage.record, stage.other, proven=[stage.record, stage.other])
+    result = stage.run()
+    assert result.ret == 1
+    assert stage.files() == ["statement"]
+    assert f"{stage.other}: nothing is stated, [SCHEMA] seats is no array" in stage.text(result)
+    assert f"{stage.union}: nothing is stated, members without a statement: {stage.other}" in stage.text(result)
+
+
 @pytest.mark.parametrize("plugin", SPOILED.values(), ids=SPOILED)
 def test_item_that_does_not_count_leaves_nothing_stated(stage: Stage, plugin: str) -> None:
     stage.scenario(stage.record, proven=[stage.record])
@@ -93,7 +121,7 @@ def test_gate_filter_keeps_a_refusal_a_failure(stage: Stage) -> None:
     assert (found["failed"], found["deselected"]) == (1, 6)
 
 
-def test_plan_of_a_member_that_is_not_stated_is_withheld(stage: Stage) -> None:
+def test_plan_of_a_member_that_does_not_stand_is_withheld(stage: Stage) -> None:
     stage.scenario(stage.record, stage.other, proven=[stage.record, stage.other])
     stage.pytester.makepyfile(spoil=AGAIN.replace("test_ledger[", "test_ledger[linear"))
     result = stage.run("-p", "spoil")

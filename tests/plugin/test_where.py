@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_frt.registry import Broken, Registry
+
 if TYPE_CHECKING:
     from tests.plugin.conftest import Stage
 
@@ -65,6 +67,26 @@ def test_collect_only_names_every_item_and_judges_nothing(stage: Stage) -> None:
     assert result.ret == 0
     gates = ("null_control", "seats", "parity", "ledger", "contract", "net_win")
     result.stdout.fnmatch_lines([*(f"*::test_{gate}[[]{stage.record}[]]" for gate in gates), "*[[]toy-cpu@*"])
+
+
+def test_printed_node_id_can_be_retyped(stage: Stage) -> None:
+    result = stage.run(f"test_cells.py::test_seats[{stage.record}]", "-v")
+    result.stdout.fnmatch_lines([f"*::test_seats[[]{stage.record}[]] PASSED*"])
+    assert stage.counts(result) == {"passed": 1}
+
+
+def test_file_of_that_name_in_the_working_directory_is_somebody_elses(stage: Stage) -> None:
+    stage.pytester.makepyfile(test_cells="def test_own(): pass")
+    result = stage.run("test_cells.py")
+    assert result.ret == 0
+    assert stage.counts(result) == {"passed": 1}
+
+
+def test_broken_provider_is_shown_in_the_header(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Registry(broken=(Broken("hosts", "acme", "acme-frt 1.0", "host.yaml: no sizes"),))
+    monkeypatch.setattr("pytest_frt.session.Registry.load", lambda: broken)
+    result = stage.run()
+    result.stdout.fnmatch_lines(["frt: broken hosts provider acme: host.yaml: no sizes"])
 
 
 def test_parity_side_comes_before_timing_and_unions_last(stage: Stage) -> None:
