@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-DIMENSIONS: Final = ("host", "structure", "impl", "scheme", "device", "phase")
+DIMENSIONS: Final = ("host", "structure", "impl", "scheme", "device", "phase", "record")
 TABLE: Final = "pytest_frt"
 
 

@@ -12,6 +12,7 @@ from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, UnitRef
 from pytest_frt.errors import KernelUnavailable, UsageFault
 from pytest_frt.expand import NotSupported, expand
+from pytest_frt.registry import did_you_mean
 from pytest_frt.seat.kernel_build import KernelBuild, resolve
 
 if TYPE_CHECKING:
@@ -199,7 +200,27 @@ def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]
                 RecordPlan(RecordKey(cell, form, phase.name, size), host, spec, _within(unit, phase, size))
                 for phase in phases
             ]
-    return RunPlan(tuple(records), _unions(records), tuple(absent))
+    kept = _by_id(config, records)
+    return RunPlan(tuple(kept), _unions(kept), tuple(absent))
+
+
+def _by_id(config: RunConfig, records: list[RecordPlan]) -> list[RecordPlan]:
+    """Keep the records whose ids match the selection's record globs.
+
+    Raises:
+        UsageFault: a glob matches no record id.
+    """
+    keep, drop = (side.get("record", ()) for side in (config.selection.include, config.selection.exclude))
+    for glob in (*keep, *drop):
+        if not any(fnmatchcase(record.id, glob) for record in records):
+            known = [record.id for record in records]
+            raise UsageFault(f"record glob {glob!r} matches no record", hint=did_you_mean(glob, known))
+    return [
+        record
+        for record in records
+        if (not keep or any(fnmatchcase(record.id, glob) for glob in keep))
+        and not any(fnmatchcase(record.id, glob) for glob in drop)
+    ]
 
 
 def _unions(records: list[RecordPlan]) -> tuple[UnionPlan, ...]:
