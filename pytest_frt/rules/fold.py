@@ -20,12 +20,16 @@ from pytest_frt.contracts.verdict import (
 )
 from pytest_frt.rules.net_win import NO_WIN, PROVISIONAL
 
+NO_SEATS: Final = "no_seats"
+"""Reason of the ``seats`` gate on a host that has no seat of the structure."""
 CORRECTNESS_GATES: Final = ("null_control", "seats", "parity", "ledger", "contract")
 """What must hold for a record to be called correct."""
 RECORD_GATES: Final = (*CORRECTNESS_GATES, "net_win")
 """Every gate a certified record passed, in order: the first that does not hold names the outcome."""
 PLAN_GATES: Final = ("union",)
 """Gates of a plan; its members passed theirs."""
+WORDS: Final = {NO_WIN: Outcome.CORRECT_NOT_FASTER, NO_SEATS: Outcome.NOT_SUPPORTED}
+"""Refusals by reason that have a word of their own: a host without a seat for a structure refuses nothing."""
 FAILING_GATES: Final = frozenset({"null_control", "parity", "ledger", "contract", "union"})
 """A refusal here is a failure of the run. A seat that cannot be taken (``seats``) is a finding."""
 
@@ -72,8 +76,7 @@ def _decided(verdict: Verdict | SeatVerdicts) -> Folded | None:
             detail = "the quick form cannot certify; run without it"
             return Folded(Outcome.INCONCLUSIVE, gate, PROVISIONAL, detail) if band == PROVISIONAL else None
         case Refusal(gate=gate, reason=reason, detail=detail):
-            outcome = Outcome.CORRECT_NOT_FASTER if reason == NO_WIN else Outcome.REFUSED
-            return Folded(outcome, gate, reason, detail)
+            return Folded(WORDS.get(reason, Outcome.REFUSED), gate, reason, detail)
         case Inconclusive(gate=gate, detail=detail):
             return Folded(Outcome.INCONCLUSIVE, gate, "inconclusive", detail)
         case Invalid(gate=gate, guard=guard, detail=detail):
