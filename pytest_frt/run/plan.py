@@ -200,27 +200,36 @@ def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]
                 RecordPlan(RecordKey(cell, form, phase.name, size), host, spec, _within(unit, phase, size))
                 for phase in phases
             ]
-    kept = _by_id(config, records)
+    kept, absent = _by_id(config, records, absent)
     return RunPlan(tuple(kept), _unions(kept), tuple(absent))
 
 
-def _by_id(config: RunConfig, records: list[RecordPlan]) -> list[RecordPlan]:
-    """Keep the records whose ids match the selection's record globs.
+def _by_id(
+    config: RunConfig, records: list[RecordPlan], absent: list[NotSupported]
+) -> tuple[list[RecordPlan], list[NotSupported]]:
+    """Keep the records whose ids match the selection's record globs, and the unsupported cells of those globs.
 
     Raises:
-        UsageFault: a glob matches no record id.
+        UsageFault: a glob matches neither a record id nor, before its ``@``, an unsupported cell.
     """
     keep, drop = (side.get("record", ()) for side in (config.selection.include, config.selection.exclude))
     for glob in (*keep, *drop):
-        if not any(fnmatchcase(record.id, glob) for record in records):
+        if not any(_matches(record.id, (glob,)) for record in records) and not any(
+            _matches(row.cell.id, (_cell_part(glob),)) for row in absent
+        ):
             known = [record.id for record in records]
             raise UsageFault(f"record glob {glob!r} matches no record", hint=did_you_mean(glob, known))
-    return [
-        record
-        for record in records
-        if (not keep or any(fnmatchcase(record.id, glob) for glob in keep))
-        and not any(fnmatchcase(record.id, glob) for glob in drop)
-    ]
+    kept = [one for one in records if (not keep or _matches(one.id, keep)) and not _matches(one.id, drop)]
+    cells = tuple(map(_cell_part, keep))
+    return kept, [row for row in absent if not keep or _matches(row.cell.id, cells)]
+
+
+def _matches(name: str, globs: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _cell_part(glob: str) -> str:
+    return glob.partition("@")[0]
 
 
 def _unions(records: list[RecordPlan]) -> tuple[UnionPlan, ...]:
