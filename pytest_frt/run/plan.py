@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,6 @@ from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, UnitRef
 from pytest_frt.errors import KernelUnavailable, UsageFault
 from pytest_frt.expand import NotSupported, expand
-from pytest_frt.registry import did_you_mean
 from pytest_frt.seat.kernel_build import KernelBuild, resolve
 
 if TYPE_CHECKING:
@@ -217,8 +217,9 @@ def _by_id(
         if not any(_matches(record.id, (glob,)) for record in records) and not any(
             _matches(row.cell.id, (_cell_part(glob),)) for row in absent
         ):
-            known = [record.id for record in records]
-            raise UsageFault(f"record glob {glob!r} matches no record", hint=did_you_mean(glob, known))
+            near = get_close_matches(glob, [record.id for record in records], n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"pytest --collect-only names all {len(records)}"
+            raise UsageFault(f"record glob {glob!r} matches no record", hint=hint)
     kept = [one for one in records if (not keep or _matches(one.id, keep)) and not _matches(one.id, drop)]
     cells = tuple(map(_cell_part, keep))
     return kept, [row for row in absent if not keep or _matches(row.cell.id, cells)]
