@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import resource
 import sys
 import time
 from dataclasses import replace
@@ -21,6 +22,7 @@ from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.lab import hosting, seam
 from pytest_frt.lab.census import CHECK, Census
 from pytest_frt.lab.seam_run import SeamRun
+from pytest_frt.lab.store import CAP_BYTES
 from pytest_frt.lab.units import BoundUnit, bind, load_unit
 from pytest_frt.registry import load_module
 from pytest_frt.seat import lifecycle, swap
@@ -143,6 +145,7 @@ def run(job: CandidateJob) -> None:
     def passes() -> list[Callable[[], object]]:
         return [partial(host.program.score, host.model, [sample], job.phase) for sample in drawn.calibration]
 
+    resource.setrlimit(resource.RLIMIT_FSIZE, (CAP_BYTES, CAP_BYTES))  # a log must not fill the disk either
     before, census = set(sys.modules), Census(host.model)
     units = [bind(host.model, load_unit(ref), seats, job.scales, passes) for ref in job.units]
     seam_run = _seams(job, units, inputs)

@@ -90,7 +90,9 @@ def _keep(units: Sequence[UnitRef], survivors: Sequence[str]) -> tuple[UnitRef, 
 
 def _terms(question: Question, units: Sequence[UnitRef], tried: Tried, witnessed: Witnessed) -> parity.Terms:
     terms = {
-        seat: parity.SeatTerms(tried.limits[unit.id], question.limits.get(unit.structure, ()))
+        seat: parity.SeatTerms(
+            tried.limits[unit.id], question.limits.get(unit.structure, ()), witnessed.evidence.weights[seat]
+        )
         for unit in units
         for seat in unit.seats
         if unit.id in tried.limits

@@ -1,0 +1,104 @@
+"""One bench for all planted impls: a real host, a real kernel, real workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_frt.devices.probe import machine_facts
+from pytest_frt.registry import Provider, Registry
+from pytest_frt.rules.fold import RECORD_GATES, Folded, fold
+from pytest_frt.run.bench import Bench
+from pytest_frt.run.config import RunConfig, Selection
+from pytest_frt.run.plan import RecordPlan, plan_run
+from pytest_frt.run.progress import Silent
+from pytest_frt.run.results import GateResult
+from pytest_frt.spec.modules import load_file
+
+planted: Any = load_file(Path(__file__).with_name("planted.py"))
+
+
+def settings(folder: Path) -> RunConfig:
+    """Return the settings of a run without timing on a tiny host."""
+    include = {"host": ("qwen3",), "structure": ("decoder_ffn",), "phase": ("decode",), "impl": tuple(planted.ALL)}
+    return RunConfig(
+        selection=Selection(include),
+        forms=("eager",),
+        size="tiny",
+        checkpoint=None,
+        out=str(folder / "out"),
+        cache=str(folder / "cache"),
+        seed=11,
+        sign_key=None,
+        issuer="tests",
+        quick=False,
+        timing=False,
+        kernel=None,
+        json=None,
+        threads=1,
+        compare=False,
+    )
+
+
+@dataclass
+class Trial:
+    """Judges planted impls by name.
+
+    Attributes:
+        bench: The bench of the module.
+        records: Impl name to record.
+        folder: Where the planted impls lie.
+    """
+
+    bench: Bench
+    records: dict[str, RecordPlan]
+    folder: Path
+
+    def gates(self, name: str) -> dict[str, GateResult]:
+        """Judge every gate of one impl."""
+        return {gate: self.bench.judge(self.records[name], gate) for gate in RECORD_GATES}
+
+    def outcome(self, name: str) -> Folded:
+        """Return what a person reads of one impl."""
+        return fold([result.verdict for result in self.gates(name).values()])
+
+    def said(self, name: str) -> str:
+        """Return what the candidate of one impl printed."""
+        tried = self.bench._settle(self.records[name]).tried
+        assert tried is not None
+        return (tried.folder / "stdout.txt").read_text()
+
+
+@pytest.fixture(scope="session")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
+    folder = tmp_path_factory.mktemp("adversaries")
+    impls = folder / "impls"
+    (impls / "decoder_ffn").mkdir(parents=True)
+    for name, one in planted.ALL.items():
+        (impls / "decoder_ffn" / f"{name}.py").write_text(one.source(name))
+    found = Registry.of([Provider("impls", "", "planted 1.0", impls)])
+    assert found.broken == ()
+    registry = replace(Registry.load(), impls=found.impls)
+    config = settings(folder)
+    plan = plan_run(config, registry, machine_facts())
+    bench = Bench(config, registry, plan, Silent(), environ=os.environ)
+    try:
+        yield Trial(bench, {record.key.cell.impl: record for record in plan.records}, impls)
+    finally:
+        bench.close()
+
+
+@pytest.fixture
+def hurried(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return a function that shortens the time limit of jobs, once the witness has run."""
+
+    def limit(seconds: float) -> None:
+        trial.bench.witness(next(iter(trial.records.values())).host)
+        monkeypatch.setattr(trial.bench._client, "_limit_s", seconds)
+
+    return limit
