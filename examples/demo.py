@@ -14,9 +14,9 @@ import sys
 import time
 from pathlib import Path
 
-from pytest_frt.settings import default_cache
 from pytest_frt.registry import Registry, load_module
 from pytest_frt.sdk import BuildRequest
+from pytest_frt.settings import default_cache
 
 HOST = "gemma3_270m"
 RECORDS = (
@@ -72,7 +72,7 @@ def main() -> None:
     checkpoint = prepared_checkpoint()
     if not key.exists():
         run(frt, "keygen", key)
-        run(frt, "trust", "init", "--key", f"{key}.pub", "-o", trust)
+        run(frt, "trust", "init", "--key", key.with_suffix(".pub"), "-o", trust)
 
     say("certify")
     began = time.monotonic()
