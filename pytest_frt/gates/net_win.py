@@ -82,7 +82,7 @@ def _guards(summary: Summary, evidence: TimingEvidence, output: str) -> Iterator
 
 
 def _confirmed(verdict: Pass, summary: Summary, evidence: TimingEvidence) -> Verdict:
-    """Let a pass stand when neither the choice of clock nor that of the look made it."""
+    """Let a pass stand when neither the choice of clock, nor that of the look, nor that of the base made it."""
     by_judge = _rule(summary.judge, evidence)
     if not isinstance(by_judge, Pass):
         detail = "the win shows on the worker's clock and not on the judge's: time the work in longer samples"
@@ -93,4 +93,16 @@ def _confirmed(verdict: Pass, summary: Summary, evidence: TimingEvidence) -> Ver
         measured = Measured("pooled_median_of_all", pooled, ">", NET_WIN_MARGIN.value, len(every))
         detail = f"an early look passes, all {len(every)} units together show {pooled:.4f}"
         return Inconclusive(GATE, detail, (measured, *verdict.measured))
-    return verdict
+    return _without_impl(summary, evidence) or verdict
+
+
+def _without_impl(summary: Summary, evidence: TimingEvidence) -> Inconclusive | None:
+    """Ask that the arm also beats a base that never met impl code: one slowed in most starts escapes the interval."""
+    if not evidence.witness_base_s:
+        return None
+    ratio = median(evidence.witness_base_s) / median(summary.candidate)
+    if ratio > NET_WIN_MARGIN.value:
+        return None
+    measured = Measured("witness_over_candidate", ratio, ">", NET_WIN_MARGIN.value, len(summary.candidate))
+    detail = f"the arm wins against the base beside it, against a base without impl code it shows {ratio:.4f}"
+    return Inconclusive(GATE, detail, (measured,))

@@ -75,6 +75,12 @@ def base_median(process: ProcessTiming) -> float:
     return median(seconds) if seconds else math.nan
 
 
+def candidate_median(process: ProcessTiming) -> float:
+    """Return the median seconds of the candidate arm in one process, NaN when it timed nothing."""
+    seconds = [pair.candidate.worker_s for block in process.blocks for pair in block]
+    return median(seconds) if seconds else math.nan
+
+
 def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else math.nan
 
@@ -91,6 +97,7 @@ class Summary:
         balanced: Per block, whether it ran both orders.
         clocks: ``(worker seconds, judge seconds)`` of every sample.
         base: Base median seconds per process.
+        candidate: Candidate median seconds per process.
         steal: Stolen CPU seconds per second, per process.
         pressure: Share of time some task waited for a CPU, per process.
         cosines: Worst cosine of kept outputs, per process.
@@ -103,6 +110,7 @@ class Summary:
     balanced: list[bool]
     clocks: list[tuple[float, float]]
     base: list[float]
+    candidate: list[float]
     steal: list[float]
     pressure: list[float]
     cosines: list[float]
@@ -119,6 +127,7 @@ def summarise(evidence: TimingEvidence) -> Summary:
         balanced=[balanced(block) for process in processes for block in process.blocks],
         clocks=[(sample.worker_s, sample.judge_s) for process in processes for sample in _samples(process)],
         base=[base_median(process) for process in processes],
+        candidate=[candidate_median(process) for process in processes],
         steal=[_share(process.steal_s, process.wall_s) for process in processes],
         pressure=[process.pressure for process in processes],
         cosines=[process.output_mismatch for process in processes],

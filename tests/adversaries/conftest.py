@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,19 @@ from pytest_frt.run.results import GateResult
 from pytest_frt.spec.modules import load_file
 
 planted: Any = load_file(Path(__file__).with_name("planted.py"))
+
+
+EXECUTED: list[str] = []
+"""Files whose code this process executed while it judged."""
+_JUDGING: list[bool] = []
+
+
+def _listen(event: str, args: tuple[Any, ...]) -> None:
+    if _JUDGING and event == "exec":
+        EXECUTED.append(getattr(args[0], "co_filename", "a string"))
+
+
+sys.addaudithook(_listen)  # it stays for the life of the process, and hears nothing unless a gate is being judged
 
 
 def settings(folder: Path) -> RunConfig:
@@ -53,15 +68,27 @@ class Trial:
         bench: The bench of the module.
         records: Impl name to record.
         folder: Where the planted impls lie.
+        executed: Files whose code this process executed while it judged.
     """
 
     bench: Bench
     records: dict[str, RecordPlan]
     folder: Path
+    executed: list[str]
 
     def gates(self, name: str) -> dict[str, GateResult]:
         """Judge every gate of one impl."""
-        return {gate: self.bench.judge(self.records[name], gate) for gate in RECORD_GATES}
+        with self.listening():
+            return {gate: self.bench.judge(self.records[name], gate) for gate in RECORD_GATES}
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Note what this process executes while the block runs."""
+        _JUDGING.append(True)
+        try:
+            yield
+        finally:
+            _JUDGING.pop()
 
     def outcome(self, name: str) -> Folded:
         """Return what a person reads of one impl."""
@@ -71,7 +98,7 @@ class Trial:
         """Return what the candidate of one impl printed."""
         tried = self.bench._settle(self.records[name]).tried
         assert tried is not None
-        return (tried.folder / "stdout.txt").read_text()
+        return (tried.folder / "stdout.txt").read_text(errors="replace")
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +115,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     plan = plan_run(config, registry, machine_facts())
     bench = Bench(config, registry, plan, Silent(), environ=os.environ)
     try:
-        yield Trial(bench, {record.key.cell.impl: record for record in plan.records}, impls)
+        yield Trial(bench, {record.key.cell.impl: record for record in plan.records}, impls, EXECUTED)
     finally:
         bench.close()
 

@@ -71,7 +71,9 @@ class Planted:
 
     def source(self, name: str) -> str:
         """Return the text of the impl module."""
-        forward, bind = (text.replace("\n", "\n" + " " * indent) for text, indent in ((self.forward, 8), (self.bind, 4)))
+        forward, bind = (
+            text.replace("\n", "\n" + " " * indent) for text, indent in ((self.forward, 8), (self.bind, 4))
+        )
         return SOURCE.format(
             name=name, top=self.top, forward=forward, bind=bind, scheme=self.scheme, points=POINTS[self.scheme]
         )
@@ -90,10 +92,14 @@ WRONG_ANSWERS: Final[Mapping[str, Planted]] = {
     "zeros": Planted("parity", "zeros", forward="return torch.zeros_like(x)"),
     "gain": Planted("parity", "gain", "seam.slope 0.00999", forward="return self.right(x) * 1.01"),
     "swapped": Planted(
-        "parity", "reference", forward="gate, up = self.gate_up(x).chunk(2, dim=-1); return self.down(F.silu(up) * gate)"
+        "parity",
+        "reference",
+        forward="gate, up = self.gate_up(x).chunk(2, dim=-1); return self.down(F.silu(up) * gate)",
     ),
     "one_bad_row": Planted(
-        "parity", "reference", forward="y = self.right(x); last = y.view(-1, y.shape[-1])[-1:]; last.copy_(last.flip(-1)); return y"
+        "parity",
+        "reference",
+        forward="y = self.right(x); last = y.view(-1, y.shape[-1])[-1:]; last.copy_(last.flip(-1)); return y",
     ),
     "remembers_first_calls": Planted(
         "parity",
@@ -113,7 +119,8 @@ def watch(module, args):
 nn.modules.module.register_module_forward_pre_hook(watch)
 """,
         forward="rows = x.reshape(-1, x.shape[-1])\n"
-        "known = torch.tensor([row.numpy().tobytes() in SEEN for row in rows], dtype=torch.bool).view(*x.shape[:-1], 1)\n"
+        "known = torch.tensor([row.numpy().tobytes() in SEEN for row in rows], dtype=torch.bool)\n"
+        "known = known.view(*x.shape[:-1], 1)\n"
         "return torch.where(known, self.right(x), torch.zeros_like(x))",
         scheme="fp8_static",
     ),
@@ -163,7 +170,9 @@ WRONG_CONDUCT: Final[Mapping[str, Planted]] = {
     ),
     "writes_weights": Planted("seats", "swap", "wrote to w_gate", bind='seat.weights["w_gate"].mul_(1.0)'),
     "writes_weights_unseen": Planted(
-        "parity", "host_written", bind='part = Part(seat, scales, kernel)\nseat.weights["w_gate"].data.numpy()[0] += 1\nreturn part'
+        "parity",
+        "host_written",
+        bind='part = Part(seat, scales, kernel)\nseat.weights["w_gate"].data.numpy()[0] += 1\nreturn part',
     ),
     "writes_weights_later": Planted(
         "parity",
@@ -172,7 +181,9 @@ WRONG_CONDUCT: Final[Mapping[str, Planted]] = {
         bind='HELD.append(seat.weights["w_up"])',
         forward="HELD[0].data.mul_(0.5); return self.right(x)",
     ),
-    "replaces_silu": Planted("contract", "lifecycle", "torch.nn.functional.silu", top="F.silu = lambda x: x.sigmoid() * x"),
+    "replaces_silu": Planted(
+        "contract", "lifecycle", "torch.nn.functional.silu", top="F.silu = lambda x: x.sigmoid() * x"
+    ),
     "replaces_clock": Planted("contract", "lifecycle", "time.perf_counter", top="time.perf_counter = lambda: 0.0"),
     "replaces_metrics": Planted(
         "parity",
@@ -273,7 +284,13 @@ from safetensors.torch import load_file, save_file
         bind="file = job().seam_inputs\nsave_file({k: torch.zeros_like(v) for k, v in load_file(file).items()}, file)",
         forward="return torch.zeros_like(x)",
     ),
-    "removes_the_seats": Planted("parity", "tampered", "seats.json", top=JOB, bind="os.unlink(job().seats) if os.path.exists(job().seats) else None"),
+    "removes_the_seats": Planted(
+        "parity",
+        "tampered",
+        "seats.json",
+        top=JOB,
+        bind="os.unlink(job().seats) if os.path.exists(job().seats) else None",
+    ),
     "rewrites_itself": Planted(
         "parity", "tampered", "rewrites_itself.py", bind='Path(__file__).write_text(Path(__file__).read_text() + "#")'
     ),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file as load_tensors
 
 from pytest_frt.contracts.verdict import NotRun, Outcome, Pass
 from pytest_frt.rules.fold import CORRECTNESS_GATES
@@ -40,3 +41,39 @@ def test_sound_impl_beside_them_passes(trial: Any, name: str) -> None:
     assert isinstance(results["net_win"].verdict, NotRun)
     assert not any(result.refused for result in results.values())
     assert len(results["contract"].survivors) == 2
+
+
+def test_no_expected_output_lies_on_disk_while_a_candidate_runs(trial: Any) -> None:
+    trial.gates("looks_for_answers")
+    found = [line.split() for line in trial.said("looks_for_answers").splitlines() if line.startswith("FOUND")]
+    assert "seam_inputs.safetensors" in {line[1] for line in found}
+    assert {line[1] for line in found} <= {"seam_inputs.safetensors", "scales.safetensors"}
+
+
+def test_what_a_candidate_changed_is_put_back(trial: Any) -> None:
+    trial.gates("clears_the_inputs")
+    witnessed = trial.bench.witness(trial.records["sound"].host)
+    assert witnessed.originals.custody.changed() == ()
+    assert any(tensor.any() for tensor in load_tensors(witnessed.seam_inputs).values())
+
+
+def test_judge_executes_no_code_of_an_impl_kernel_host_or_structure(trial: Any, repository: Path) -> None:
+    trial.gates("sound_static")
+    trial.gates("replaces_silu")
+    kernel = trial.records["sound"].unit.kernel_path
+    entries = (str(trial.folder), kernel, *(str(repository / name) for name in ("impls", "hosts", "catalog", "csrc")))
+    assert [file for file in trial.executed if file.startswith(entries)] == []
+
+
+def test_execution_of_an_impl_would_be_heard(trial: Any) -> None:
+    file = trial.folder / "decoder_ffn" / "zeros.py"
+    with trial.listening():
+        load_file(file)
+    assert str(file) in trial.executed
+    trial.executed.clear()
+
+
+def test_log_of_a_noisy_impl_stays_in_its_folder(trial: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    trial.gates("noisy")
+    assert trial.said("noisy").count('{"token": 1}') == 10_000
+    assert "token" not in capfd.readouterr().out

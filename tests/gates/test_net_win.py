@@ -212,3 +212,13 @@ def test_swapped_arms_are_refused() -> None:
     verdict = net_win.judge(replace(spoiled(swapped), witness_base_s=(BASE_S / 1.3,) * 3), output="values")
     assert isinstance(verdict, Refusal)
     assert verdict.reason == "no_win"
+
+
+@pytest.mark.parametrize("slowed", [6, 7])
+def test_base_that_is_slowed_in_most_processes_wins_nothing(slowed: int) -> None:
+    sleeps = FAULTS["base_arm_sleeps"][0]
+    honest = evidence(1.011)
+    processes = tuple(sleeps(timed) if timed.process < slowed else timed for timed in honest.processes)
+    verdict = net_win.judge(replace(honest, processes=processes), output="values")
+    assert isinstance(verdict, Inconclusive), verdict
+    assert verdict.measured[0].metric == "witness_over_candidate"
