@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import torch
 
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.errors import EvidenceError
@@ -107,7 +109,7 @@ class Arms:
     def _stage(self) -> Stage:
         if self._shared and self._stages:
             return next(iter(self._stages.values()))
-        stage = Stage(hosting.build(self._job.host))
+        stage = Stage(hosting.build(replace(self._job.host, threads=1)))
         if not hasattr(stage.host.program, "fresh"):
             raise EvidenceError(
                 f"host {stage.host.spec.name} defines no fresh(model, state, seed)",
@@ -118,8 +120,11 @@ class Arms:
         return stage
 
     def _build(self, name: str) -> None:
+        # One thread while loading: processes load in pairs, and spinning threads of two would fight for the cores.
+        torch.set_num_threads(1)
         stage = self._stages[name] = self._stage()
         self._bound[name] = [seat for unit in self._job.arms.get(name, ()) for seat in self._bind(stage, unit, name)]
+        torch.set_num_threads(self._job.host.threads)
         for instance in self._instances(name):
             if instance not in stage.states:
                 stage.states[instance] = self._prepared(stage)
