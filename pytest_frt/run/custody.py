@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _holds(file: Path, digest: str) -> bool:
-    return not file.is_symlink() and file.is_file() and file_digest(file) == digest
+    return file.is_file() and file_digest(file) == digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Custody:
 
     def changed(self) -> tuple[str, ...]:
         """Return the files that hold other bytes now, or are gone."""
-        return tuple(str(file) for file, digest in self.digests.items() if not _holds(file.resolve(), digest))
+        return tuple(str(file) for file, digest in self.digests.items() if not _holds(file, digest))
 
 
 class Sources:
@@ -106,7 +106,8 @@ class Originals:
         Raises:
             StorageFault: a file cannot be written.
         """
-        changed = self.custody.changed()
+        links = (str(file) for file in self.contents if file.is_symlink())
+        changed = tuple(dict.fromkeys((*self.custody.changed(), *links)))
         for name in changed:
             file = Path(name)
             with writing(file):

@@ -50,6 +50,11 @@ def pooled(timing: TimingEvidence) -> float:
     return ratios[middle] if len(ratios) % 2 else (ratios[middle - 1] + ratios[middle]) / 2
 
 
+def _overlap(one: str, other: str) -> bool:
+    """Report whether two module paths are one place, or one lies inside the other."""
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+
+
 def disjoint(alone: Sequence[Alone], witnessed: Witnessed) -> tuple[list[Alone], dict[str, str]]:
     """Choose records whose places do not overlap, fastest first, and say which were left out for whom."""
     places = {facts.id: facts.seat.places for facts in witnessed.evidence.seats}
@@ -58,7 +63,7 @@ def disjoint(alone: Sequence[Alone], witnessed: Witnessed) -> tuple[list[Alone],
     dropped: dict[str, str] = {}
     for one in sorted(alone, key=lambda each: (-each.speed, each.record.id)):
         mine = [place for seat in one.settled.survivors for place in places[seat]]
-        if clash := next((taken[place] for place in mine if place in taken), None):
+        if clash := next((other for at, other in taken.items() if any(_overlap(at, place) for place in mine)), None):
             dropped[one.record.id] = f"its places are taken by the faster {clash}"
             continue
         taken |= dict.fromkeys(mine, one.record.id)

@@ -1,0 +1,153 @@
+"""A union takes the fastest of what overlaps, drops its worst record until it stands, and says what it left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pytest_frt.contracts.timing import TimingEvidence
+from pytest_frt.contracts.verdict import Crashed, Measured, NotRun, Pass, Refusal, Verdict
+from pytest_frt.registry import Registry
+from pytest_frt.run.clocking import Course, Entrant
+from pytest_frt.run.proof import Bench
+from pytest_frt.run.results import UnionResult
+from pytest_frt.run.settle import Settling
+from pytest_frt.run.union import Unions
+
+WIN = Pass("net_win", (Measured("pooled_median", 1.3, ">", 1.02, 24),))
+LOSS = Refusal("net_win", "no_win", "0 of 24 units")
+
+
+@dataclass
+class Clock:
+    """Answers timings in order, and keeps what was timed."""
+
+    verdicts: list[Verdict]
+    evidence: TimingEvidence
+    entrants: list[Entrant] = field(default_factory=list)
+    compared: list[str] = field(default_factory=list)
+
+    def judge(self, _course: Course, entrants: Sequence[Entrant]) -> dict[str, tuple[Verdict, TimingEvidence]]:
+        verdict = self.verdicts[min(len(self.entrants), len(self.verdicts) - 1)]
+        self.entrants += entrants
+        return {one.name: (verdict, self.evidence) for one in entrants}
+
+    def compare(self, _course: Course, entrant: Entrant) -> tuple[Measured, ...]:
+        self.compared.append(entrant.name)
+        return (Measured("compiled_host.median", 0.9, ">=", 1.0, 10),)
+
+
+@dataclass
+class Settings:
+    """The one setting that unions read."""
+
+    compare: bool = False
+
+
+@dataclass
+class Trial:
+    """One union to judge.
+
+    Attributes:
+        toy: Builders.
+        seats: Impl name to the module paths that it sits at.
+        speeds: Impl name to its own speed.
+    """
+
+    toy: Any
+    seats: dict[str, tuple[str, ...]]
+    speeds: dict[str, float]
+
+    def judge(
+        self, answers: Sequence[Any] = (), verdicts: Sequence[Verdict] = (WIN,), *, compare: bool = False
+    ) -> UnionResult:
+        toy = self.toy
+        structures = {impl: f"s_{impl}" for impl in self.seats}
+        found = toy.witnessed(
+            *(toy.seat(path, structures[impl]) for impl, paths in self.seats.items() for path in paths)
+        )
+        self.stages, self.clock = toy.Stages(list(answers) or [toy.Answer()]), Clock(list(verdicts), toy.timing(1.3))
+        passed = []
+        for impl in self.seats:
+            record = toy.record(impl, structures[impl])
+            alone = Settling(toy.Stages([toy.Answer()]), toy.question(record.unit), found, lifecycle=True).run()
+            passed.append((record, alone, toy.timing(self.speeds[impl])))
+        config, stages, clock = Settings(compare), self.stages, self.clock
+        unions: Any = Unions(config, Bench(Registry(), 1, 0), stages, clock, lambda _: ())  # type: ignore[arg-type]
+        result: UnionResult = unions.judge("toy-cpu", passed, found)
+        return result
+
+
+@pytest.fixture
+def two(toy: Any) -> Trial:
+    return Trial(toy, {"fast": ("a", "b"), "slow": ("c",)}, {"fast": 1.4, "slow": 1.1})
+
+
+def impls(names: Sequence[str]) -> list[str]:
+    return [name.split("-")[1] for name in names]
+
+
+def test_what_holds_together_is_one_plan(two: Trial) -> None:
+    result = two.judge(compare=True)
+    assert isinstance(result.verdict, Pass)
+    assert result.proven is not None
+    assert impls(result.proven.keys) == ["fast", "slow"]
+    assert result.dropped == {}
+    assert two.stages.asked == [("a", "b", "c")]
+    assert [unit.impl for unit in two.clock.entrants[0].units] == ["fast", "slow"]
+    assert [number.metric for number in result.comparison] == ["compiled_host.median"]
+
+
+@pytest.mark.parametrize("path", ["a", "a.inner", "b.gate.up"], ids=["same", "inside", "deep_inside"])
+def test_of_what_overlaps_the_faster_is_taken(toy: Any, path: str) -> None:
+    trial = Trial(toy, {"slow": (path,), "fast": ("a", "b")}, {"fast": 1.4, "slow": 1.1})
+    result = trial.judge()
+    assert impls([member.record for member in result.members]) == ["fast"]
+    ((name, reason),) = result.dropped.items()
+    assert impls([name]) == ["slow"]
+    assert "taken by the faster s_fast-fast" in reason
+
+
+def test_neighbours_with_one_prefix_do_not_overlap(toy: Any) -> None:
+    trial = Trial(toy, {"fast": ("layers.1",), "slow": ("layers.10",)}, {"fast": 1.4, "slow": 1.1})
+    assert trial.judge().dropped == {}
+
+
+def test_single_record_is_a_plan_without_another_run(toy: Any) -> None:
+    trial = Trial(toy, {"only": ("a",)}, {"only": 1.2})
+    result = trial.judge()
+    assert result.proven is not None
+    assert (trial.stages.asked, trial.clock.entrants) == ([], [])
+
+
+def test_union_that_does_not_win_is_tried_without_its_slowest(two: Trial) -> None:
+    result = two.judge(verdicts=(LOSS,))
+    assert isinstance(result.verdict, Pass)
+    assert impls([member.record for member in result.members]) == ["fast"]
+    ((name, reason),) = result.dropped.items()
+    assert impls([name]) == ["slow"]
+    assert "does not stand: 0 of 24 units" in reason
+    assert result.proven is not None
+    assert result.proven.dropped == result.dropped
+
+
+def test_union_that_breaks_seats_is_tried_without_their_record(toy: Any) -> None:
+    trial = Trial(toy, {"x": ("a",), "y": ("b", "c"), "z": ("d",)}, {"x": 1.1, "y": 1.4, "z": 1.2})
+    broken = toy.Answer(gain=("c",))
+    result = trial.judge([broken, toy.Answer(), toy.Answer()])
+    assert impls(list(result.dropped)) == ["y"]
+    assert sorted(impls([member.record for member in result.members])) == ["x", "z"]
+    assert trial.stages.asked[-1] == ("d", "a")
+
+
+def test_crash_of_the_union_ends_it(two: Trial) -> None:
+    result = two.judge([two.toy.Answer(lost=Crashed("parity", "CRASH", "out of memory"))])
+    assert isinstance(result.verdict, Crashed)
+    assert (result.proven, two.clock.entrants) == (None, [])
+
+
+def test_nothing_timed_is_no_union(two: Trial) -> None:
+    assert isinstance(Trial(two.toy, {}, {}).judge().verdict, NotRun)
