@@ -1,0 +1,156 @@
+"""The bench judges in order, pulls each piece of evidence once, and stands by no source that moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_frt.contracts.evidence import Check
+from pytest_frt.contracts.verdict import Crashed, Invalid, NotRun, Pass, Refusal, Verdict
+from pytest_frt.devices.probe import machine_facts
+from pytest_frt.registry import Provider, Registry
+from pytest_frt.rules.fold import RECORD_GATES
+from pytest_frt.run.bench import Bench, _battery
+from pytest_frt.run.config import RunConfig, Selection
+from pytest_frt.run.plan import RecordPlan, plan_run
+from pytest_frt.run.progress import Silent
+from pytest_frt.run.stages import Tried, Witnessed
+from pytest_frt.spec.modules import load_file
+
+planted: Any = load_file(Path(__file__).parents[1] / "adversaries" / "planted.py")
+
+
+@dataclass
+class Judged:
+    """A bench over pretended workers.
+
+    Attributes:
+        bench: The bench.
+        record: Its one record.
+        source: The impl's module.
+        stages: What pretends to be workers.
+    """
+
+    bench: Bench
+    record: RecordPlan
+    source: Path
+    stages: Any
+
+    def verdicts(self) -> dict[str, Verdict]:
+        return {gate: self.bench.judge(self.record, gate).verdict for gate in RECORD_GATES}
+
+
+@pytest.fixture
+def judged(tmp_path: Path, toy: Any) -> Iterator[Callable[..., Judged]]:
+    """Return a function that makes a bench whose candidate comes to ``answer``."""
+    source = tmp_path / "impls" / "decoder_ffn" / "sound.py"
+    source.parent.mkdir(parents=True)
+    source.write_text(planted.SOUND["sound"].source("sound"))
+    registry = replace(Registry.load(), impls=Registry.of([Provider("impls", "", "x", tmp_path / "impls")]).impls)
+    include = {"host": ("qwen3",), "structure": ("decoder_ffn",), "phase": ("decode",)}
+    plain: dict[str, Any] = dict.fromkeys(("checkpoint", "sign_key", "kernel", "json"))
+    flags: dict[str, Any] = {"quick": False, "timing": True, "compare": False, "seed": 3, "threads": 1}
+    out = str(tmp_path / "out")
+    config = RunConfig(Selection(include), ("eager",), "tiny", out=out, cache=out, issuer="", **plain, **flags)
+    plan = plan_run(config, registry, machine_facts())
+    benches: list[Bench] = []
+
+    def make(answer: Any = None, witness: Any = None, during: Callable[[], object] = lambda: None) -> Judged:
+        found = toy.witnessed(toy.seat("a", "decoder_ffn"), toy.seat("b", "decoder_ffn"))
+        checks = tuple(Check(name, ok=True, detail="") for name in _battery())
+
+        class Stages(toy.Stages):  # type: ignore[misc]
+            def witness(self, *_: object) -> Witnessed | Crashed:
+                answered: Witnessed | Crashed = witness or found
+                return answered
+
+            def attempt(self, *args: Any, **kwargs: Any) -> Any:
+                during()
+                tried = super().attempt(*args, **kwargs)
+                kept = tried.evidence.lifecycle or checks if isinstance(tried, Tried) else ()
+                return replace(tried, evidence=replace(tried.evidence, lifecycle=kept)) if kept else tried
+
+        bench = Bench(config, registry, plan, Silent(), environ={})
+        benches.append(bench)
+        bench._stages = stages = Stages([answer or toy.Answer()])
+        return Judged(bench, plan.records[0], source, stages)
+
+    yield make
+    for bench in benches:
+        bench.close()
+
+
+class Clock:
+    """Says that everything wins, and may spoil something meanwhile."""
+
+    def __init__(self, evidence: Any, during: Callable[[], object] = lambda: None) -> None:
+        self._evidence, self._during = evidence, during
+
+    def judge(self, _course: Any, entrants: Sequence[Any]) -> dict[str, Any]:
+        self._during()
+        return {one.name: (Pass("net_win"), self._evidence) for one in entrants}
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+def test_gates_before_timing_hold_on_one_attempt(judged: Callable[..., Judged]) -> None:
+    one = judged()
+    assert [type(one.bench.judge(one.record, gate).verdict) for gate in RECORD_GATES[:-1]] == [Pass] * 5
+    assert len(one.stages.asked) == 1
+
+
+def test_one_cause_is_one_failure(judged: Callable[..., Judged], toy: Any) -> None:
+    found = judged(toy.Answer(gain=("a", "b"))).verdicts()
+    assert isinstance(found["parity"], Refusal)
+    later = [found[gate] for gate in ("ledger", "contract", "net_win")]
+    assert later == [NotRun(verdict.gate, "parity") for verdict in later]
+
+
+def test_witness_that_died_leaves_everything_else_not_run(judged: Callable[..., Judged]) -> None:
+    one = judged(witness=Crashed("null_control", "CRASH", "out of memory"))
+    found = one.verdicts()
+    assert isinstance(found["null_control"], Crashed)
+    assert {type(found[gate]) for gate in RECORD_GATES[1:]} == {NotRun}
+    assert one.stages.asked == []
+
+
+def test_contract_needs_every_check(judged: Callable[..., Judged]) -> None:
+    one = judged()
+    settled = one.bench._settle(one.record)
+    assert settled.tried is not None
+    fewer = replace(
+        settled.tried, evidence=replace(settled.tried.evidence, lifecycle=settled.tried.evidence.lifecycle[1:])
+    )
+    one.bench._settled[one.record.id] = replace(settled, tried=fewer)
+    verdict = one.bench.judge(one.record, "contract").verdict
+    assert isinstance(verdict, Refusal)
+    assert verdict.reason == "unchecked"
+
+
+def test_source_that_moved_before_the_candidate_voids_the_run(judged: Callable[..., Judged]) -> None:
+    one = judged()
+    one.source.write_text(one.source.read_text() + "#")
+    found = one.verdicts()
+    assert isinstance(found["seats"], Invalid)
+    assert (found["seats"].guard, str(one.source) in found["seats"].detail) == ("sources", True)
+    assert one.stages.asked == []
+
+
+def test_source_that_moved_under_the_candidate_is_tampering(judged: Callable[..., Judged], tmp_path: Path) -> None:
+    source = tmp_path / "impls" / "decoder_ffn" / "sound.py"
+    found = judged(during=lambda: source.write_text("")).verdicts()
+    assert isinstance(found["parity"], Refusal)
+    assert found["parity"].reason == "tampered"
+
+
+def test_source_that_moved_while_timed_certifies_nothing(judged: Callable[..., Judged], toy: Any) -> None:
+    one = judged()
+    one.bench._clock = Clock(toy.timing(1.3), one.source.unlink)  # type: ignore[assignment]
+    result = one.bench.judge(one.record, "net_win")
+    assert isinstance(result.verdict, Invalid)
+    assert (result.verdict.guard, result.proven) == ("sources", None)
