@@ -13,8 +13,8 @@ import torch
 
 from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.lab.witness import compare_checkpoint
-from pytest_frt.settings import default_cache
 from pytest_frt.registry import load_module
+from pytest_frt.settings import default_cache
 
 HOSTS = Path(__file__).resolve().parents[2] / "hosts"
 CACHE = default_cache()
