@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
 import resource
 import sys
 import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import torch
@@ -21,6 +18,7 @@ from pytest_frt.contracts.record import CalibrationFacts, FileDigest
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.lab import hosting, seam
 from pytest_frt.lab.census import CHECK, Census
+from pytest_frt.lab.closure import distributions
 from pytest_frt.lab.seam_run import SeamRun
 from pytest_frt.lab.store import CAP_BYTES
 from pytest_frt.lab.units import BoundUnit, bind, load_unit
@@ -38,31 +36,6 @@ if TYPE_CHECKING:
 
     from pytest_frt.contracts.evidence import LedgerEntry
     from pytest_frt.contracts.job import CandidateJob
-
-
-def distributions(before: set[str], impls: Iterable[ModuleType]) -> tuple[FileDigest, ...]:
-    """Return torch and the third-party distributions that impls compute with, each by its RECORD digest.
-
-    Args:
-        before: Modules loaded before the impls: a library among them counts when an impl's own module refers to it.
-        impls: The impl modules.
-    """
-    fresh = set(sys.modules) - before
-    tops = {name.partition(".")[0] for name in fresh} | {"torch"}
-    for module in [*impls, *(sys.modules[name] for name in fresh)]:
-        for value in list(vars(module).values()):
-            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-            tops.add(str(name).partition(".")[0])
-    owners = importlib.metadata.packages_distributions()
-    names = sorted({dist for top in tops for dist in owners.get(top, []) if dist != "pytest-frt"})
-    out = []
-    for name in names:
-        dist = importlib.metadata.distribution(name)
-        text = dist.read_text("RECORD")
-        if text is not None:
-            digest = hashlib.sha256(text.encode()).hexdigest()
-            out.append(FileDigest(f"dist/{name}-{dist.version}", digest))
-    return tuple(out)
 
 
 def _calibration(job: CandidateJob, units: Iterable[BoundUnit], drawn: hosting.Split) -> CalibrationFacts | None:

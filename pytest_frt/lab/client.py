@@ -110,14 +110,14 @@ class LabClient:
         return [reports[index] for index in range(len(jobs))]
 
     def rehearse(self, libraries: Sequence[str]) -> None:
-        """Have the running server import libraries that later jobs would each import for themselves.
+        """Have the running server import libraries, and our own jobs, that each later job would import for itself.
 
         It does so while it waits for the next job. A server that it takes down is replaced by one that rehearses
         nothing: this makes jobs shorter and decides nothing.
         """
         if self._server is not None:
             with suppress(*_SERVER_LOST):
-                self._server.channel.send({"libraries": list(libraries)})
+                self._server.channel.send({"libraries": [*libraries, *self._targets.values()]})
 
     def close(self) -> None:
         """End the server and kill whatever any job of this client left running; idempotent."""

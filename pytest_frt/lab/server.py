@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_frt.errors import FrtError
-from pytest_frt.lab import reaper
+from pytest_frt.lab import closure, reaper
 from pytest_frt.lab.reports import CrashedJob, from_message, to_message
 from pytest_frt.lab.wire import Channel, PeerGone, WireFault, decode, encode
 from pytest_frt.lab.worker import Request, supervise
@@ -68,6 +68,7 @@ def rehearse(names: Sequence[str]) -> None:
     for name in names:
         with suppress(ImportError):
             importlib.import_module(name)
+    closure.owners()
     if (threads := _threads()) != 1:
         raise FrtError(f"the libraries of the host left {threads} threads in the fork server, which may have 1")
 

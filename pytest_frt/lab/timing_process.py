@@ -111,7 +111,7 @@ class TimingProcess:
         return Resident.of(self.pid)
 
     def sample(self, turn: Turn, state: int, repeats: int, content: int) -> TimedSample:
-        """Switch untimed, then time one region on both clocks.
+        """Switch and draw untimed, then time one region on both clocks.
 
         Args:
             turn: What runs.
@@ -123,8 +123,9 @@ class TimingProcess:
             ProcessLost: it died, hung or broke the protocol.
         """
         ready = self._ask({"op": "arm", "arm": turn.arm, "instance": turn.instance, "cycle": turn.cycle})
+        self._ask({"op": "draw", "state": state, "repeats": repeats, "content": content})
         began = time.perf_counter()
-        done = self._ask({"op": "go", "state": state, "repeats": repeats, "content": content})
+        done = self._ask({"op": "go"})
         judge_s = time.perf_counter() - began
         with self._heard():
             return TimedSample(turn.arm, state, number(done, "worker_s"), judge_s, number(ready, "canary_s"))

@@ -4,7 +4,8 @@ The judge drives it over the channel, one JSON object per line:
 
 - ``load``: build the host, bind all arms in the order given, warm each up.
 - ``arm``: switch to an arm outside any timed region, run the canary untimed, then timed.
-- ``go``: run the timed region on values that this very message draws, and reply with its seconds.
+- ``draw``: draw the values that the region will run on; they are nowhere before this message.
+- ``go``: run the timed region and reply with its seconds.
 - ``keep``: write the output of the last region to a file; asked after the fact, so that nothing can depend on it.
 
 What it says is a claim: the judge clocks every ``go`` itself.
@@ -81,6 +82,7 @@ class TimingWorker:
         self._arms: Arms | None = None
         self._instance = 0
         self._last: Tensor | None = None
+        self._drawn: list[Callable[[], Tensor]] = []
 
     def load(self, order: Sequence[str], warmup: int) -> dict[str, Any]:
         """Build everything and run each arm ``warmup`` times."""
@@ -101,9 +103,17 @@ class TimingWorker:
         self._bound().switch(name, cycle)
         return {"canary_s": self._canary.seconds()}
 
-    def go(self, state: int, repeats: int, content: int) -> dict[str, Any]:
-        """Time one region."""
-        seconds, self._last = self._clock.time(self._bound().calls(self._instance, state, content, repeats))
+    def draw(self, state: int, repeats: int, content: int) -> dict[str, Any]:
+        """Draw the values of the region that comes next."""
+        self._drawn = self._bound().calls(self._instance, state, content, repeats)
+        return {"drawn": repeats}
+
+    def go(self) -> dict[str, Any]:
+        """Time one region, once."""
+        if not self._drawn:
+            raise WireFault("go before anything was drawn")
+        seconds, self._last = self._clock.time(self._drawn)
+        self._drawn = []
         return {"worker_s": seconds}
 
     def keep(self, name: str) -> dict[str, Any]:
@@ -125,13 +135,15 @@ class TimingWorker:
                 return self.load(message["order"], int(number(message, "warmup")))
             case "arm":
                 return self.arm(word(message, "arm"), int(number(message, "instance")), word(message, "cycle"))
-            case "go":
+            case "draw":
                 state, repeats, content = (int(number(message, name)) for name in ("state", "repeats", "content"))
-                return self.go(state, repeats, content)
+                return self.draw(state, repeats, content)
+            case "go":
+                return self.go()
             case "keep":
                 return self.keep(word(message, "name"))
             case other:
-                raise WireFault(f"operation {other!r} is none of load, arm, go, keep")
+                raise WireFault(f"operation {other!r} is none of load, arm, draw, go, keep")
 
     def _bound(self) -> Arms:
         if self._arms is None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_frt.devices.probe import machine_facts
+from pytest_frt.lab import locks
 from pytest_frt.registry import Provider, Registry
 from pytest_frt.rules.fold import RECORD_GATES, Folded, fold
 from pytest_frt.run.bench import Bench
@@ -113,7 +114,9 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     registry = replace(Registry.load(), impls=found.impls)
     config = settings(folder)
     plan = plan_run(config, registry, machine_facts())
-    bench = Bench(config, registry, plan, Silent(), environ=os.environ)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(locks, "shared_folder", lambda: folder)  # nobody's timing waits for these jobs
+        bench = Bench(config, registry, plan, Silent(), environ=os.environ)
     try:
         yield Trial(bench, {record.key.cell.impl: record for record in plan.records}, impls, EXECUTED)
     finally:

@@ -139,7 +139,6 @@ SWELLING = nn.modules.module.register_module_forward_pre_hook(swell)
     "one_output_too_many": Planted("parity", "shape", forward="y = self.right(x); return y, y"),
     "nothing": Planted("parity", "shape", "NoneType", forward="self.right(x)"),
     "wide": Planted("parity", "shape", forward="y = self.right(x); return torch.cat((y, y), -1)"),
-    "flat": Planted("parity", "shape", forward="return self.right(x).flatten()"),
     "doubles": Planted("parity", "shape", "torch.float64", forward="return self.right(x).double()"),
     "wide_for_one_row_in_a_batch": Planted(
         "parity", "shape", forward="y = self.right(x); return y if x.dim() < 3 else y.squeeze(0)"

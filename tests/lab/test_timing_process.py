@@ -62,10 +62,11 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
 
 
 READY = b'{"canary_s": 0.001}\n'
+DRAWN = b'{"drawn": 1}\n'
 
 
 def test_sample_holds_both_clocks(serve: Serve) -> None:
-    sample = serve([READY, b'{"worker_s": 0.0}\n']).sample(Turn("a", 1), 3, 1, 0)
+    sample = serve([READY, DRAWN, b'{"worker_s": 0.0}\n']).sample(Turn("a", 1), 3, 1, 0)
     assert (sample.arm, sample.state, sample.worker_s, sample.canary_s) == ("a", 3, 0.0, 0.001)
     assert sample.judge_s > 0
 
@@ -73,12 +74,12 @@ def test_sample_holds_both_clocks(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("replies", "kind", "said"),
     [
-        ([READY, b""], "TIMEOUT", "no answer within 0.2 s"),
+        ([READY, DRAWN, b""], "TIMEOUT", "no answer within 0.2 s"),
         ([READY], "CRASH", "timing process ended"),
-        ([READY, b'{"worker_s": -1}\n'], "CRASH", "worker_s"),
-        ([READY, b'{"worker_s": true}\n'], "CRASH", "worker_s"),
-        ([READY, b'{"worker_s": NaN}\n'], "CRASH", "NaN"),
-        ([READY, b"{}\n"], "CRASH", "worker_s"),
+        ([READY, DRAWN, b'{"worker_s": -1}\n'], "CRASH", "worker_s"),
+        ([READY, DRAWN, b'{"worker_s": true}\n'], "CRASH", "worker_s"),
+        ([READY, DRAWN, b'{"worker_s": NaN}\n'], "CRASH", "NaN"),
+        ([READY, DRAWN, b"{}\n"], "CRASH", "worker_s"),
         ([b'{"fault": {"code": "KERNEL", "message": "no build"}}\n'], "CRASH", "[KERNEL] no build"),
         ([b'{"fault": 1}\n'], "CRASH", "a fault is no object"),
     ],
