@@ -17,6 +17,8 @@ from pytest_frt.sdk import PhaseSpec, Sample
 
 from . import windows
 
+STEPPED: Final = frozenset({"decode", "verify"})
+"""Phases that run steps over a cached prefix: one token, or several at a time."""
 PREFIX: Final = 64  # tokens already in the cache when decoding starts
 LAYER_SHAPES: Final = 4  # shapes one compiled layer meets: a step, a batched step, a growing cache, a prefill
 
@@ -58,10 +60,10 @@ def prepare(model: nn.Module, samples: list[Sample], phase: PhaseSpec) -> State:
         model: A causal language model.
         samples: ``input_ids`` int64 ``[1, L]``, L at least the prefix and the scored steps of decode, and the timed
             rows of a prefill.
-        phase: ``decode`` reads a prefix into a cache once; any other is a prefill.
+        phase: Those of ``STEPPED`` read a prefix into a cache once; any other is a prefill.
     """
     tokens = _tokens(model, samples[:1])
-    if phase.name == "decode":
+    if phase.name in STEPPED:
         return Step(tokens[:, PREFIX : PREFIX + phase.timed_rows], _cache_after(model, tokens[:, :PREFIX]))
     tokens = tokens[:, : phase.timed_rows]
     return Prefill(tokens, scored_positions(tokens, phase.score_positions))
@@ -94,7 +96,7 @@ def score(model: nn.Module, samples: list[Sample], phase: PhaseSpec) -> list[Ten
     Decoding is teacher-forced: ``P`` steps after the prefix, several samples in one batch so that a step has as many
     rows as the phase admits.
     """
-    if phase.name != "decode":
+    if phase.name not in STEPPED:
         return [run(model, prepare(model, [sample], phase)).float().cpu() for sample in samples]
     scores: list[Tensor] = []
     for group in _groups(samples, phase.rows[1]):

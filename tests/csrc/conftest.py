@@ -32,8 +32,8 @@ LAYERS = {
     "plain": Layer(lambda k, w, b: k.plain_linear(w, b), none.SCHEME, 1e-6),
     "fp32": Layer(lambda k, w, b: k.fp32_linear(w, b, rows=8), none.SCHEME, 1e-6),
     "fp16": Layer(lambda k, w, b: k.fp16_linear(w, b), w16a32.SCHEME, 1e-6),
-    # The sums leave as bfloat16: half a unit in the last of 8 places.
-    "w8": Layer(lambda k, w, b: k.int8_linear(w, b), w8a16_decode.SCHEME, 2.0**-9),
+    # The sums leave as bfloat16, rounded by up to 2**-9 of themselves; biases may cancel up to half of them.
+    "w8": Layer(lambda k, w, b: k.int8_linear(w, b), w8a16_decode.SCHEME, 2.0**-8),
     "dyn8": Layer(lambda k, w, b: k.dynamic_int8_linear(w, b), w8a8_dynamic.SCHEME, 1e-6),
     "fp8": Layer(lambda k, w, b: k.fp8_linear(w, b, input_scale=SCALE), fp8_static.SCHEME, 1e-6, SCALE),
 }

@@ -53,7 +53,9 @@ def test_copy_is_refused_and_the_original_lives(
 
 
 @pytest.mark.parametrize(
-    "change", [lambda part: part.half(), lambda part: part.double(), lambda part: part.to("meta")], ids=str
+    "change",
+    [lambda part: part.half(), lambda part: part.double(), lambda part: part.to("meta")],
+    ids=("half", "double", "meta"),
 )
 def test_module_wide_casts_change_nothing(
     kernel: ModuleType, layer: Layer, weights: list[Tensor], change: object

@@ -58,8 +58,9 @@ def test_layers_that_share_entries_are_given_up(stack: nn.ModuleList) -> None:
 
 def test_older_torch_makes_room_for_all_layers(stack: nn.ModuleList, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = torch.compile
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)
     monkeypatch.setattr(torch, "compile", lambda model, *, backend: whole(model, backend=backend))
-    causal_lm.compile_layers(stack)
-    run(stack)
+    # The module's own patch: pytest's would delete the setting when it puts the old value back.
+    with torch._dynamo.config.patch(recompile_limit=8):
+        causal_lm.compile_layers(stack)
+        run(stack)
     assert counters["stats"]["unique_graphs"] == LAYERS
