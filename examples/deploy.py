@@ -50,7 +50,9 @@ def main() -> None:
     handle = attach(model, certificates=given.certificates, trust=given.trust)
     print(handle.explain())
     text = generate()
-    print(handle.report())
+    entries = handle.report()
+    served, fallbacks = sum(one.served for one in entries), sum(one.fallbacks for one in entries)
+    print(f"ledger: {len(entries)} seats answered {served} calls, {fallbacks} fell back to the host")
     print(f"host alone:     {tokenizer.decode(host_text[0], skip_special_tokens=True)}")
     print(f"certified seats: {tokenizer.decode(text[0], skip_special_tokens=True)}")
     if not handle.active:

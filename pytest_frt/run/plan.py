@@ -201,6 +201,8 @@ def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]
                 for phase in phases
             ]
     kept, absent = _by_id(config, records, absent)
+    # One regime of a host after the other: witnesses of the timing lab stay loaded while it lasts.
+    kept.sort(key=lambda record: (record.host.name, record.key.form, record.key.phase))
     return RunPlan(tuple(kept), _unions(kept), tuple(absent))
 
 
