@@ -47,7 +47,7 @@ def main() -> None:
         logits = model(**prompt).logits
     before, modules, host_text = state_digest(model), dict(model.named_modules()), generate()
 
-    handle = attach(model, certificates=given.certificates, trust=given.trust)
+    handle = attach(model, certificates=given.certificates, trust=given.trust, phase="decode")
     print(handle.explain())
     text = generate()
     entries = handle.report()
