@@ -3,90 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
-
-SOURCE: Final = """
-import os, sys, time
 from pathlib import Path
-import numpy as np
-import torch
-from torch import nn
-from torch.nn import functional as F
-from pytest_frt.sdk import Impl, KernelUnavailable, Refusal
-{top}
+from typing import Any, Final
 
-class Part(nn.Module):
-    def __init__(self, seat, scales, kernel):
-        super().__init__()
-        w, by_point = seat.weights, scales.by_point
-        layer = kernel.fp8_linear if by_point else kernel.plain_linear
-        def options(point):
-            return {{"input_scale": by_point[point]}} if by_point else {{}}
-        self.gate_up = layer([w["w_gate"].t(), w["w_up"].t()], **options("x_after_norm"))
-        self.down = layer([w["w_down"].t()], **options("act_after_mul"))
-        self.calls, self.kept = 0, {{}}
+from pytest_frt.spec.modules import load_file
 
-    def right(self, x):
-        gate, up = self.gate_up(x).chunk(2, dim=-1)
-        return self.down(F.silu(gate) * up)
+Planted: Any = load_file(Path(__file__).with_name("template.py")).Planted
 
-    def forward(self, x):
-        self.calls += 1
-        {forward}
-
-def bind(seat, scales, kernel):
-    {bind}
-    return Part(seat, scales, kernel)
-
-IMPL = Impl(
-    name="{name}", structure="decoder_ffn", version=1, schemes=("{scheme}",), kernel="pytest-frt/frt-cpu",
-    rows={{"{scheme}": (1, 8)}}, variants={{"activation": ("silu",)}}, points={points},
-)
-"""
-POINTS: Final = {"none": "{}", "fp8_static": '{"fp8_static": ("x_after_norm", "act_after_mul")}'}
-
-
-@dataclass(frozen=True)
-class Planted:
-    """One planted impl and what must become of it.
-
-    Attributes:
-        gate: Gate that refuses; empty for a sound impl.
-        reason: Reason of the refusal, or ``CRASH`` or ``TIMEOUT``.
-        says: What the detail must hold.
-        forward: Body of ``forward``.
-        bind: What ``bind`` does first.
-        top: What the module does when it is imported.
-        scheme: Scheme it runs.
-    """
-
-    gate: str
-    reason: str = ""
-    says: str = ""
-    forward: str = "return self.right(x)"
-    bind: str = "pass"
-    top: str = ""
-    scheme: str = "none"
-
-    def source(self, name: str) -> str:
-        """Return the text of the impl module."""
-        forward, bind = (
-            text.replace("\n", "\n" + " " * indent) for text, indent in ((self.forward, 8), (self.bind, 4))
-        )
-        return SOURCE.format(
-            name=name, top=self.top, forward=forward, bind=bind, scheme=self.scheme, points=POINTS[self.scheme]
-        )
-
-
-SOUND: Final[Mapping[str, Planted]] = {
+SOUND: Final[Mapping[str, Any]] = {
     "sound": Planted(""),
     "sound_static": Planted("", scheme="fp8_static"),
     "noisy": Planted(
         "", bind="print('{\"token\": 1}' * 5000)\nsys.stderr.write('\\x00\\xff\\n')\nos.write(1, b'\\xff\\x00')"
     ),
 }
-WRONG_ANSWERS: Final[Mapping[str, Planted]] = {
+WRONG_ANSWERS: Final[Mapping[str, Any]] = {
     "nan": Planted("parity", "nan", forward="return self.right(x) * float('nan')"),
     "one_nan": Planted("parity", "nan", forward="y = self.right(x); y.view(-1)[-1:] = float('nan'); return y"),
     "zeros": Planted("parity", "zeros", forward="return torch.zeros_like(x)"),
@@ -144,7 +75,7 @@ SWELLING = nn.modules.module.register_module_forward_pre_hook(swell)
         "parity", "shape", forward="y = self.right(x); return y if x.dim() < 3 else y.squeeze(0)"
     ),
 }
-WRONG_CONDUCT: Final[Mapping[str, Planted]] = {
+WRONG_CONDUCT: Final[Mapping[str, Any]] = {
     "mutates": Planted("parity", "input_mutated", forward="y = self.right(x); x.mul_(0.5); return y"),
     "mutates_behind_torch": Planted(
         "parity",
@@ -216,7 +147,7 @@ for module in list(sys.modules.values()):
         top="import threading\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()",
     ),
 }
-DEATHS: Final[Mapping[str, Planted]] = {
+DEATHS: Final[Mapping[str, Any]] = {
     "exits_at_import": Planted("seats", "CRASH", "exit status 0 with no completion", top="os._exit(0)"),
     "exits_in_bind": Planted("seats", "CRASH", "exit status 0 with no completion", bind="os._exit(0)"),
     "exits_in_forward": Planted("seats", "CRASH", "exit status 0 with no completion", forward="os._exit(0)"),
@@ -239,7 +170,7 @@ DEATHS: Final[Mapping[str, Planted]] = {
     "refuses": Planted("seats", "too_hot", bind='return Refusal("bind", "too_hot", "not today")'),
     "binds_a_number": Planted("seats", "spec", "returned int", bind="return 7"),
 }
-HANGS: Final[Mapping[str, Planted]] = {
+HANGS: Final[Mapping[str, Any]] = {
     "hangs_in_bind": Planted("seats", "TIMEOUT", "no result after", bind="time.sleep(600)"),
     "hangs_in_the_host": Planted(
         "parity",
@@ -254,7 +185,7 @@ from pytest_frt.contracts.job import CandidateJob
 def job():
     return next(one for one in gc.get_objects() if type(one) is CandidateJob)
 """
-MEDDLERS: Final[Mapping[str, Planted]] = {
+MEDDLERS: Final[Mapping[str, Any]] = {
     "looks_for_answers": Planted(
         "parity",
         "zeros",

@@ -24,7 +24,7 @@ from pytest_frt.spec.modules import load_file
 toys: Any = load_file(Path(__file__).parents[1] / "lab" / "toy.py")
 EVERY_START = 8
 """An interval at 99 % needs eight starts; the one that was timed stands for all of them."""
-PLAN = TimingPlan(processes=1, looks=(2,), null_pairs=0, witnesses=3, witness_blocks=1, keep_share=0.5)
+PLAN = TimingPlan(processes=1, looks=(2,), null_pairs=0, witnesses=3, witness_blocks=1, keep_share=1.0)
 REPLAY_BY_SHAPE = """
 honest, answers = Part.forward, {}
 import time
