@@ -163,11 +163,13 @@ def run(job: WitnessJob) -> None:
     control: dict[str, tuple[HostMetrics, ...]] = {}
     for phase in job.phases:
         regime = hosting.phase_of(host.spec, phase).rows
-        with tapping(host.model, seats, regime, ROWS_PER_CALL, generator) as taps:
+        # A candidate is fed whole calls: at least as many rows as the regime's lowest call has.
+        per_call = max(ROWS_PER_CALL, -(-regime[0] // len(drawn.heldout)))
+        with tapping(host.model, seats, regime, per_call, generator) as taps:
             scores = host.program.score(host.model, drawn.heldout, phase)
         calls += _call_facts(phase, taps)
         for seat in seats:
-            rows = taps[seat.id].rows(row_limit(seat, job.seam_rows), generator)
+            rows = taps[seat.id].rows(row_limit(seat, max(job.seam_rows, regime[0])), generator)
             if rows is not None:
                 seam[f"{phase}/{seat.id}"] = rows
         save_file({str(i): score.contiguous() for i, score in enumerate(scores)}, out / f"scores.{phase}.safetensors")
