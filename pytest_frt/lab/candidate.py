@@ -102,6 +102,26 @@ def _write(out: Path, evidence: CandidateEvidence) -> None:
     (out / "candidate.json").write_text(codec.dumps(evidence))
 
 
+def _seam_evidence(host: hosting.Hosting, units: Iterable[BoundUnit], seam_run: SeamRun) -> CandidateEvidence:
+    bound = [seat.facts for unit in units for seat in unit.bound]
+    return CandidateEvidence(
+        bound=tuple(facts.id for facts in bound),
+        refused=tuple(refusal for unit in units for refusal in unit.refused),
+        kernel={unit.loaded.ref.id: unit.loaded.facts for unit in units},
+        closure=(),
+        calibration=None,
+        ledger=(),
+        mutated=tuple(seam_run.mutated),
+        poison_differing=tuple(seam_run.poison),
+        aliased=tuple(seam_run.aliased),
+        shapes_wrong=tuple(seam_run.shapes),
+        lifecycle=(),
+        seconds=0.0,
+        weights={facts.id: weights_digest(host.model, facts) for facts in bound},
+        composed=False,
+    )
+
+
 @torch.no_grad()
 def run(job: CandidateJob) -> None:
     """Fill ``job.out``; see ``contracts.evidence.CandidateEvidence`` for the files.
@@ -124,25 +144,10 @@ def run(job: CandidateJob) -> None:
     seam_run = _seams(job, units, inputs)
     untouched = _untouched(census)
     save_file(seam_run.outputs, out / "seam.safetensors")
-    bound = [seat.facts for unit in units for seat in unit.bound]
-    evidence = CandidateEvidence(
-        bound=tuple(facts.id for facts in bound),
-        refused=tuple(refusal for unit in units for refusal in unit.refused),
-        kernel={unit.loaded.ref.id: unit.loaded.facts for unit in units},
-        closure=distributions(before, [unit.loaded.impl for unit in units]),
-        calibration=_calibration(job, units, drawn),
-        ledger=(),
-        mutated=tuple(seam_run.mutated),
-        poison_differing=tuple(seam_run.poison),
-        aliased=tuple(seam_run.aliased),
-        shapes_wrong=tuple(seam_run.shapes),
-        lifecycle=(),
-        seconds=time.monotonic() - began,
-        weights={facts.id: weights_digest(host.model, facts) for facts in bound},
-        composed=False,
-    )
+    calibration, closure = _calibration(job, units, drawn), distributions(before, [unit.loaded.impl for unit in units])
+    evidence = replace(_seam_evidence(host, units, seam_run), calibration=calibration, closure=closure)
     _write(out, evidence)
-    if seam_run.faulty or not bound:
+    if seam_run.faulty or not evidence.bound:
         return
     checks = (*_lifecycle(host, job, units, drawn), untouched) if job.lifecycle else ()
     scores, ledger = _host_pass(host, job, units, drawn)

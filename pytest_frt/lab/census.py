@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any, Final
 
 import torch
@@ -96,8 +97,8 @@ class Census:
     def _functions_changed(self) -> Iterator[str]:
         for name, owner in {**self._shared, **self._host}.items():
             before, now = self._before[name], _functions(owner)
-            # Modules of a library may load parts of it late; a host's classes do not grow.
-            for function in {**before, **(now if name in self._host else {})}:
+            # A library may load parts of itself late; a class or a module of the host does not grow.
+            for function in {**before, **({} if isinstance(owner, ModuleType) else now)}:
                 if before.get(function, _MISSING) is not now.get(function, _MISSING):
                     yield f"{name}.{function}"
 

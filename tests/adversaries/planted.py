@@ -14,7 +14,9 @@ SOUND: Final[Mapping[str, Any]] = {
     "sound": Planted(""),
     "sound_static": Planted("", scheme="fp8_static"),
     "noisy": Planted(
-        "", bind="print('{\"token\": 1}' * 5000)\nsys.stderr.write('\\x00\\xff\\n')\nos.write(1, b'\\xff\\x00')"
+        "",
+        top="import resource\nprint('LIMIT', *resource.getrlimit(resource.RLIMIT_FSIZE))",
+        bind="print('{\"token\": 1}' * 5000)\nsys.stderr.write('\\x00\\xff\\n')\nos.write(1, b'\\xff\\x00')",
     ),
 }
 WRONG_ANSWERS: Final[Mapping[str, Any]] = {

@@ -10,6 +10,7 @@ import pytest
 from safetensors.torch import load_file as load_tensors
 
 from pytest_frt.contracts.verdict import NotRun, Outcome, Pass
+from pytest_frt.lab.store import CAP_BYTES
 from pytest_frt.rules.fold import CORRECTNESS_GATES
 from pytest_frt.spec.modules import load_file
 
@@ -76,4 +77,5 @@ def test_execution_of_an_impl_would_be_heard(trial: Any) -> None:
 def test_log_of_a_noisy_impl_stays_in_its_folder(trial: Any, capfd: pytest.CaptureFixture[str]) -> None:
     trial.gates("noisy")
     assert trial.said("noisy").count('{"token": 1}') == 10_000
+    assert f"LIMIT {CAP_BYTES} {CAP_BYTES}" in trial.said("noisy")
     assert "token" not in capfd.readouterr().out
