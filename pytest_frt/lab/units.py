@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -127,13 +126,3 @@ def _scales(
         return load_artefact(scales_file), ()
     found = survey(model, passes(), seats, unit.scheme)
     return found.scales, tuple(Refusal("calibrate", "calibration", why, at=at) for at, why in found.refused.items())
-
-
-def scales_digest(scales: dict[str, Scales]) -> str:
-    """Return the sha256 over seat, point and the exact decimal of every scale."""
-    lines = [
-        f"{seat}|{point}|{value!r}"
-        for seat, one in sorted(scales.items())
-        for point, value in sorted(one.by_point.items())
-    ]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
