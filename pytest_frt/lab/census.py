@@ -37,6 +37,8 @@ WATCHED: Final = (
 )
 """Modules whose functions everything else calls, beside all of our own."""
 OWN: Final = f"{__name__.partition('.')[0]}."
+COMPILED: Final = ("__compiled_fn_", "__resume_at_", "__import_", "__builtins_dict__")
+"""Starts of the names that torch.compile leaves in a module's globals, and takes away when it is reset."""
 _MISSING: Final = object()
 
 
@@ -99,6 +101,8 @@ class Census:
             before, now = self._before[name], _functions(owner)
             # A library may load parts of itself late; a class or a module of the host does not grow.
             for function in {**before, **({} if isinstance(owner, ModuleType) else now)}:
+                if function not in now and function.startswith(COMPILED):
+                    continue
                 if before.get(function, _MISSING) is not now.get(function, _MISSING):
                     yield f"{name}.{function}"
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook
 
-from pytest_frt.lab.census import Census
+from pytest_frt.lab.census import COMPILED, Census
 from pytest_frt.measure import metrics
 
 
@@ -81,6 +81,24 @@ def test_running_and_compiling_change_nothing() -> None:
     torch.compile(Block().eval(), backend="eager")(torch.ones(1, 2))
     torch.compiler.reset()
     assert census.changed() == ()
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_what_a_reset_compiler_takes_away_is_no_change_but_a_replaced_one_is(name: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(vars(metrics), f"{name}0", other)
+        census = Census(Block())
+        patch.setitem(vars(metrics), f"{name}0", print)
+        assert census.changed() == (f"{metrics.__name__}.{name}0",)
+    assert f"{name}0" not in vars(metrics)
+    assert census.changed() == ()
+
+
+def test_function_taken_away_is_a_change() -> None:
+    census = Census(Block())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(metrics, "seam_metrics")
+        assert census.changed() == (f"{metrics.__name__}.seam_metrics",)
 
 
 def test_threads_of_torch_are_a_setting() -> None:
