@@ -141,7 +141,7 @@ class TimingJob:
         arms: Arm name to the units attached in it; the base arm is ``base`` with none.
         seats: Seat facts file.
         scales: Arm name to calibration artefact path (empty string when the scheme needs none).
-        phase: Row regime.
+        phases: Row regimes to prepare inputs for.
         form: ``eager`` or ``compiled``.
         base_form: Form of the base arm (``compiled`` only in comparisons).
         states: How many distinct held-out inputs to prepare.
@@ -152,7 +152,7 @@ class TimingJob:
     arms: dict[str, tuple[UnitRef, ...]]
     seats: str
     scales: dict[str, str]
-    phase: str
+    phases: tuple[str, ...]
     form: str
     base_form: str
     states: int

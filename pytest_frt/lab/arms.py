@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,12 +38,13 @@ class Stage:
     Attributes:
         host: Built host.
         attached: Arm attached now, ``base`` for none.
+        states: Prepared inputs by instance and phase.
     """
 
     host: hosting.Hosting
     attached: str = BASE
     attachment: swap.Attachment | None = None
-    states: dict[int, list[Any]] = field(default_factory=dict)
+    states: dict[tuple[int, str], list[Any]] = field(default_factory=dict)
 
 
 class Arms:
@@ -93,17 +95,18 @@ class Arms:
             self._put(stage, arm)
         self._current = arm
 
-    def calls(self, instance: int, state: int, content: int, count: int) -> list[Callable[[], Tensor]]:
+    def calls(self, instance: int, phase: str, state: int, content: int, count: int) -> list[Callable[[], Tensor]]:
         """Return executions of the current arm, ready to be timed, each on values that no other one sees.
 
         Args:
             instance: Prepared instance of the inputs.
+            phase: Row regime.
             state: Which prepared input gives the shapes and what does not change.
             content: Draws the values of the first execution; each further one has the next number.
             count: How many.
         """
         stage = self._stages[self._current]
-        program, model, prepared = stage.host.program, stage.host.model, stage.states[instance][state]
+        program, model, prepared = stage.host.program, stage.host.model, stage.states[instance, phase][state]
         return [partial(program.run, model, program.fresh(model, prepared, content + turn)) for turn in range(count)]
 
     def _stage(self) -> Stage:
@@ -120,19 +123,18 @@ class Arms:
         return stage
 
     def _build(self, name: str) -> None:
-        # One thread while loading: processes load in pairs, and spinning threads of two would fight for the cores.
-        torch.set_num_threads(1)
         stage = self._stages[name] = self._stage()
         self._bound[name] = [seat for unit in self._job.arms.get(name, ()) for seat in self._bind(stage, unit, name)]
-        torch.set_num_threads(self._job.host.threads)
         for instance in self._instances(name):
-            if instance not in stage.states:
-                stage.states[instance] = self._prepared(stage)
+            for phase in self._job.phases:
+                if (instance, phase) not in stage.states:
+                    stage.states[instance, phase] = self._prepared(stage, phase)
         form = self._job.base_form if name == BASE else self._job.form
         if not self._shared:
             self._put(stage, name)
         if form == COMPILED:
-            stage.host.program.compile(stage.host.model, self._job.phase)
+            for phase in self._job.phases:
+                stage.host.program.compile(stage.host.model, phase)
 
     def _instances(self, name: str) -> Iterable[int]:
         """Instances an arm needs: a base with no other arm beside it is its own null pair."""
@@ -140,8 +142,12 @@ class Arms:
             return (0, 1)
         return (0,) if name == BASE else (1,)
 
-    def _prepared(self, stage: Stage) -> list[Any]:
-        program, model, phase = stage.host.program, stage.host.model, self._job.phase
+    def _prepared(self, stage: Stage, phase: str) -> list[Any]:
+        """Return inputs that share no memory with those of another instance."""
+        for (_, other), states in stage.states.items():
+            if other == phase:
+                return copy.deepcopy(states)
+        program, model = stage.host.program, stage.host.model
         return [program.prepare(model, [sample], phase) for sample in self._drawn]
 
     def _bind(self, stage: Stage, unit: UnitRef, arm: str) -> tuple[BoundSeat, ...]:

@@ -26,7 +26,7 @@ class Site:
         environ: Environment of the run; processes get the scrubbed part of it.
         lock: Lock of the device: shared while loading, exclusive while timing.
         limits: Time limits.
-        warmup: Untimed executions of each arm.
+        warmup: Untimed executions of each arm before its first timed one.
         loads: Processes that load at the same time.
     """
 
@@ -93,9 +93,9 @@ class Fleet:
         environment = worker_environment(
             self._site.environ, threads=job.host.threads, mark=self._mark, cache=cache, alone=True
         )
-        process = TimingProcess(replace(job, out=str(folder)), environment, self._site.limits)
+        process = TimingProcess(replace(job, out=str(folder)), environment, self._site.limits, self._site.warmup)
         self._alive.append(process)
         order = [BASE, *(name for name in job.arms if name != BASE)]
         rng.shuffle(order)
-        process.begin_load(order, self._site.warmup)
+        process.begin_load(order)
         return process

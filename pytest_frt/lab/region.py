@@ -14,12 +14,16 @@ from pytest_frt.lab.kept import Values, agreement, take
 from pytest_frt.lab.machine import Load
 from pytest_frt.lab.timing_process import BASE, TimingProcess, Turn
 
-FIRST_BASE = Turn(BASE, 0)
 Block = tuple[TimedPair, TimedPair]
 CONTENT_BITS: Final = 48
 """Bits of what draws the values of a region: a JSON number carries them exactly, and no two regions share them."""
-Expected = Callable[[int, int], Values]
-"""Given a prepared input and the content of one execution, what the untouched host returns."""
+Expected = Callable[[str, int, int], Values]
+"""Given a phase, a prepared input and the content of one execution, what the untouched host returns."""
+
+
+def first_base(phase: str) -> Turn:
+    """Return the base's turn in a phase."""
+    return Turn(BASE, phase, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,14 @@ class Draw:
 
     Attributes:
         rng: The judge's generator.
+        phase: Row regime that is timed.
         states: Prepared inputs to draw from.
         repeats: Executions per timed region.
         keep_share: Share of regions whose output is asked for afterwards.
     """
 
     rng: random.Random
+    phase: str
     states: int
     repeats: int
     keep_share: float
@@ -82,13 +88,14 @@ class ArmRun:
         Raises:
             ProcessLost: the process died, hung or broke the protocol.
         """
+        turn, second_base = Turn(arm, draw.phase, 1), Turn(BASE, draw.phase, 1, cycle="" if arm == BASE else arm)
+        self.process.warm(first_base(draw.phase), turn)
         wanted = [True] * (units - len(self.blocks)) + [False] * (null_pairs - len(self.null))
         draw.rng.shuffle(wanted)
-        second_base = Turn(BASE, 1, cycle="" if arm == BASE else arm)
         began = Load.now()
         for is_unit in wanted:
             if is_unit:
-                self.blocks.append(self.block(Turn(arm, 1), draw))
+                self.blocks.append(self.block(turn, draw))
             else:
                 self.null.append(self._pair(second_base, draw, base_first=len(self.null) % 2 == 0))
         self.load = self.load.plus(Load.now().since(began))
@@ -113,10 +120,10 @@ class ArmRun:
     def _pair(self, turn: Turn, draw: Draw, *, base_first: bool) -> TimedPair:
         state = self._next_state(draw)
         if base_first:
-            base, other = self._sample(FIRST_BASE, state, draw), self._sample(turn, state, draw)
+            base, other = self._sample(first_base(draw.phase), state, draw), self._sample(turn, state, draw)
         else:
-            other, base = self._sample(turn, state, draw), self._sample(FIRST_BASE, state, draw)
-        self._compare()
+            other, base = self._sample(turn, state, draw), self._sample(first_base(draw.phase), state, draw)
+        self._compare(draw.phase)
         return TimedPair(base, other, base_first)
 
     def _sample(self, turn: Turn, state: int, draw: Draw) -> TimedSample:
@@ -127,11 +134,11 @@ class ArmRun:
             self.kept.append(Kept(state, content + draw.repeats - 1, self.process.keep()))
         return taken
 
-    def _compare(self) -> None:
+    def _compare(self, phase: str) -> None:
         """Compare kept outputs with what the witness returns on the same values; between pairs, to disturb neither."""
         while self.expected and self.kept:
             one = self.kept.pop()
-            want = self.expected(one.state, one.content)
+            want = self.expected(phase, one.state, one.content)
             try:
                 self.agreement = min(self.agreement, agreement(want, take(one.file, at_most=want.size)))
             except EvidenceError as fault:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -20,7 +20,7 @@ from pytest_frt.contracts.timing import TimedPair
 from pytest_frt.contracts.verdict import Crashed
 from pytest_frt.lab.fleet import Fleet, Site
 from pytest_frt.lab.locks import DeviceLock
-from pytest_frt.lab.region import CONTENT_BITS, FIRST_BASE, ArmRun, Draw
+from pytest_frt.lab.region import CONTENT_BITS, ArmRun, Draw, first_base
 from pytest_frt.lab.timing_process import Limits, ProcessLost, TimingProcess, Turn
 from pytest_frt.lab.witnesses import Witnesses
 
@@ -45,7 +45,7 @@ class TimingPlan:
         witness_blocks: Blocks each witness gives per look.
         keep_share: Share of timed regions whose output is compared afterwards.
         region_s: Shortest timed region, seconds: far above the clock's resolution and a wake-up.
-        warmup: Untimed executions of each arm after loading.
+        warmup: Untimed executions of each arm before its first timed one.
         loads: Processes that load at the same time.
         memory_share: Share of the available memory that loaded processes may fill.
     """
@@ -58,7 +58,7 @@ class TimingPlan:
     witness_blocks: int = 2
     keep_share: float = 0.1
     region_s: float = 0.002
-    warmup: int = 3
+    warmup: int = 2
     loads: int = 2
     memory_share: float = 0.7
 
@@ -102,14 +102,15 @@ class TimingLab:
         """Return a fleet that shares nothing with others."""
         return Fleet(self._site, name)
 
-    def repeats(self, process: TimingProcess, turns: Iterable[Turn]) -> int:
-        """Return how many executions make a region of ``plan.region_s`` in the fastest of ``turns`` and the base.
+    def repeats(self, process: TimingProcess, turn: Turn) -> int:
+        """Return how many executions make a region of ``plan.region_s`` in the faster of ``turn`` and the base.
 
         Raises:
             ProcessLost: the process died, hung or broke the protocol.
         """
-        wanted, repeats, probed = self.plan.region_s, 1, (FIRST_BASE, *turns)
+        wanted, repeats, probed = self.plan.region_s, 1, (first_base(turn.phase), turn)
         with self.lock.exclusive():
+            process.warm(*probed)
             while repeats < MAX_REPEATS:
                 fastest = min(
                     process.sample(turn, 0, repeats, secrets.randbits(CONTENT_BITS)).worker_s
@@ -121,19 +122,19 @@ class TimingLab:
                 repeats = min(MAX_REPEATS, math.ceil(repeats * min(_GROWTH, _MARGIN * wanted / max(fastest, 1e-9))))
         return repeats
 
-    def draw(self, job: TimingJob, rng: random.Random, repeats: int) -> Draw:
-        """Return what chance decides for a job."""
-        return Draw(rng, job.states, repeats, self.plan.keep_share)
+    def draw(self, job: TimingJob, phase: str, rng: random.Random, repeats: int) -> Draw:
+        """Return what chance decides for a job in a phase."""
+        return Draw(rng, phase, job.states, repeats, self.plan.keep_share)
 
     def compare(self, job: TimingJob, arm: str, *, pairs: int, rng: random.Random) -> tuple[TimedPair, ...] | Crashed:
-        """Time ``arm`` against the base in one process; ``job.base_form`` may differ from ``job.form``.
+        """Time ``arm`` against the base in the job's first phase, in one process; their forms may differ.
 
         One start shows nothing about other starts: such pairs are a comparison, never a certificate.
         """
-        fleet, turn = self.fleet("comparison"), Turn(arm, 1)
+        fleet, turn = self.fleet("comparison"), Turn(arm, job.phases[0], 1)
         try:
             (process,) = fleet.load(job, 1, rng)
-            draw = self.draw(job, rng, self.repeats(process, (turn,)))
+            draw = self.draw(job, turn.phase, rng, self.repeats(process, turn))
             run = ArmRun(process, 0, None)
             with self.lock.exclusive():
                 blocks = [run.block(turn, draw) for _ in range(math.ceil(pairs / 2))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
@@ -69,9 +69,9 @@ class TimingGroup:
     """Times the arms of one job in fresh processes.
 
     All processes stay loaded when memory permits: a look then takes its units from each, and the
-    gate may stop the collection. Scouts are loaded first: an arm that loses in them gives all their
-    units, and when the gate finds the rest hopeless, no further process is loaded for it. Stopping
-    early can only lower the share of arms that pass.
+    gate may stop the collection. For an arm that has the group to itself, scouts are loaded first:
+    when it loses in them it gives all their units, and when the gate finds the rest hopeless, no
+    further process is loaded for it. Stopping early can only lower the share of arms that pass.
 
     Otherwise a few processes are loaded at a time, and each gives all its units, for all arms,
     before it ends; the gate is asked after each.
@@ -82,15 +82,25 @@ class TimingGroup:
     Args:
         lab: The lab.
         job: Host, arms, inputs; ``out`` is chosen here.
+        regimes: Arm name to the phase it is timed in; an arm that is not named is timed in the job's first.
+        witnessed: Every phase in which the host is timed, here or in a later group: witnesses are loaded once.
     """
 
-    def __init__(self, lab: TimingLab, job: TimingJob) -> None:
+    def __init__(
+        self,
+        lab: TimingLab,
+        job: TimingJob,
+        regimes: Mapping[str, str] | None = None,
+        witnessed: Sequence[str] = (),
+    ) -> None:
         self._lab = lab
         self._job = job
+        self._regimes = {arm: (regimes or {}).get(arm, job.phases[0]) for arm in job.arms}
+        self._witnessed = tuple(witnessed) or job.phases
         self._fleet = lab.fleet("candidate")
         self._loaded = _Loaded()
         self._alone = False
-        self._repeats = 0
+        self._repeats: dict[str, int] = {}
         self._dead: dict[str, Crashed] = {}
         self._banked: dict[str, tuple[list[ArmRun], tuple[float, ...]]] = {}
 
@@ -126,12 +136,11 @@ class TimingGroup:
 
     def _collect(self, ask: Ask) -> TimingEvidence:
         if ask.arm not in self._banked:
-            self._lab.witnesses.prepare(self._job, ask.rng)
+            self._lab.witnesses.prepare(replace(self._job, phases=self._witnessed), ask.rng)
             self._open(ask)
-            draw = self._lab.draw(self._job, ask.rng, self._repeats)
             if self._loaded.resident:
-                return self._by_looks(ask, draw)
-            self._by_batches(ask, draw)
+                return self._by_looks(ask, self._draw(ask, ask.arm))
+            self._by_batches(ask)
         runs, witness = self._banked.pop(ask.arm)
         return self._evidence(ask, runs, witness)
 
@@ -150,7 +159,11 @@ class TimingGroup:
         self._loaded.batch = plan.processes if self._loaded.resident else max(1, min(fitting, plan.loads))
         self._fleet.close(self._loaded.processes[self._loaded.batch :])
         del self._loaded.processes[self._loaded.batch :]
-        self._repeats = self._repeats or self._lab.repeats(first, [Turn(arm, 1) for arm in arms])
+        for arm in arms:
+            self._repeats[arm] = self._repeats.get(arm) or self._lab.repeats(first, Turn(arm, self._regimes[arm], 1))
+
+    def _draw(self, ask: Ask, arm: str) -> Draw:
+        return self._lab.draw(self._job, self._regimes[arm], ask.rng, self._repeats[arm])
 
     def _grow(self, count: int, ask: Ask) -> None:
         """Have ``count`` processes loaded."""
@@ -164,7 +177,8 @@ class TimingGroup:
     def _by_looks(self, ask: Ask, draw: Draw) -> TimingEvidence:
         plan, runs = self._lab.plan, list[ArmRun]()
         stages = [(plan.processes, units) for units in plan.looks]
-        if plan.scouts < plan.processes:
+        loaded = len(self._loaded.processes)
+        if loaded <= plan.scouts < plan.processes and len(self._loaded.arms) == 1:
             stages.insert(0, (plan.scouts, plan.looks[0]))
         for processes, units in stages:
             self._look(ask, runs, processes, units, draw)
@@ -173,7 +187,7 @@ class TimingGroup:
             if self._decided(ask, runs, draw):
                 break
         self._no_strays(ask.arm)
-        return self._evidence(ask, runs, self._lab.witnesses.medians())
+        return self._evidence(ask, runs, self._lab.witnesses.medians(draw.phase))
 
     def _look(self, ask: Ask, runs: list[ArmRun], processes: int, units: int, draw: Draw) -> None:
         """Bring the first ``processes`` up to ``units``, loading those that are missing."""
@@ -184,8 +198,10 @@ class TimingGroup:
             self._region(ask, ask.arm, run, units, draw)
             self._witness(run.index, len(runs), 1, draw)
 
-    def _by_batches(self, ask: Ask, draw: Draw) -> None:
+    def _by_batches(self, ask: Ask) -> None:
         plan, wanted = self._lab.plan, list(self._loaded.arms)
+        draws = {arm: self._draw(ask, arm) for arm in wanted}
+        regimes = {draw.phase: draw for draw in draws.values()}
         runs: dict[str, list[ArmRun]] = {arm: [] for arm in wanted}
         for index in range(plan.processes):
             if not self._loaded.processes:
@@ -193,22 +209,23 @@ class TimingGroup:
             process = self._loaded.processes.pop(0)
             for arm in ask.rng.sample(wanted, len(wanted)):
                 runs[arm].append(ArmRun(process, index, self._lab.witnesses.expected))
-                self._region(ask, arm, runs[arm][-1], plan.looks[-1], draw)
+                self._region(ask, arm, runs[arm][-1], plan.looks[-1], draws[arm])
                 self._no_strays(arm)
             self._fleet.close([process])
-            self._witness(index, plan.processes, len(plan.looks), draw)
-            if ask.arm in wanted and self._decided(ask, runs[ask.arm], draw):
+            for draw in regimes.values():
+                self._witness(index, plan.processes, len(plan.looks), draw)
+            if ask.arm in wanted and self._decided(ask, runs[ask.arm], draws[ask.arm]):
                 wanted.remove(ask.arm)
             if not wanted:
                 break
-        witness = self._lab.witnesses.medians()
-        self._banked = {arm: (collected, witness) for arm, collected in runs.items()}
+        witness = self._lab.witnesses
+        self._banked = {arm: (collected, witness.medians(draws[arm].phase)) for arm, collected in runs.items()}
 
     def _decided(self, ask: Ask, runs: Sequence[ArmRun], draw: Draw) -> bool:
         """Ask the gate, with every witness timed at least once."""
-        for idle in self._lab.witnesses.idle():
+        for idle in self._lab.witnesses.idle(draw.phase):
             self._time_witness(idle, 1, draw)
-        return ask.decide(self._evidence(ask, runs, self._lab.witnesses.medians())) is not None
+        return ask.decide(self._evidence(ask, runs, self._lab.witnesses.medians(draw.phase))) is not None
 
     def _region(self, ask: Ask, arm: str, run: ArmRun, units: int, draw: Draw) -> None:
         plan = self._lab.plan
@@ -240,5 +257,5 @@ class TimingGroup:
             witness_base_s=witness,
             attempt=ask.attempt,
             quick=ask.quick,
-            repeats=self._repeats,
+            repeats=self._repeats[ask.arm],
         )

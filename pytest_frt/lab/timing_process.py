@@ -47,7 +47,7 @@ class Limits:
     """Seconds a timing process may take.
 
     Attributes:
-        load_s: For imports, building the host, binding and warm-up.
+        load_s: For imports, building the host and binding, or for warming an arm up.
         step_s: For one switch or one timed region.
     """
 
@@ -61,11 +61,13 @@ class Turn:
 
     Attributes:
         arm: Arm name.
+        phase: Row regime.
         instance: Prepared instance of the inputs.
         cycle: Arm attached and detached on the way; empty for none.
     """
 
     arm: str
+    phase: str
     instance: int
     cycle: str = ""
 
@@ -77,29 +79,46 @@ class TimingProcess:
         job: What it loads; ``out`` is its own folder.
         environment: Scrubbed environment.
         limits: Time limits.
+        warmup: Untimed executions of each arm in each phase before its first timed one.
     """
 
-    def __init__(self, job: TimingJob, environment: Mapping[str, str], limits: Limits) -> None:
+    def __init__(self, job: TimingJob, environment: Mapping[str, str], limits: Limits, warmup: int = 1) -> None:
         self.job = job
-        self._limits = limits
+        self._limits, self._warmup = limits, warmup
+        self._warm: set[tuple[str, str]] = set()
         self._kept = 0
         out = Path(job.out)
         out.mkdir(parents=True, exist_ok=True)
         self._launched = launch("pytest_frt.lab.timing_worker", (), environment=environment, log=out / "timing.log")
 
-    def begin_load(self, order: Sequence[str], warmup: int) -> None:
+    def begin_load(self, order: Sequence[str]) -> None:
         """Tell it to load its arms in ``order``; :meth:`end_load` waits for it."""
-        message = {"op": "load", "job": codec.dumps(self.job), "order": list(order), "warmup": warmup}
+        message = {"op": "load", "job": codec.dumps(self.job), "order": list(order)}
         with self._heard():
             self._launched.channel.send(message)
 
     def end_load(self) -> None:
-        """Wait until everything is built and warm.
+        """Wait until everything is built.
 
         Raises:
             ProcessLost: it died, hung, or an arm cannot be bound.
         """
         self._receive(self._limits.load_s)
+
+    def warm(self, *turns: Turn) -> None:
+        """Run arms untimed unless they were; compiled code is made here.
+
+        Raises:
+            ProcessLost: it died or hung.
+        """
+        for turn in turns:
+            if (turn.arm, turn.phase) not in self._warm:
+                with self._heard():
+                    self._launched.channel.send(
+                        {"op": "warm", "arm": turn.arm, "phase": turn.phase, "runs": self._warmup}
+                    )
+                self._receive(self._limits.load_s)
+                self._warm.add((turn.arm, turn.phase))
 
     @property
     def pid(self) -> int:
@@ -123,7 +142,7 @@ class TimingProcess:
             ProcessLost: it died, hung or broke the protocol.
         """
         ready = self._ask({"op": "arm", "arm": turn.arm, "instance": turn.instance, "cycle": turn.cycle})
-        self._ask({"op": "draw", "state": state, "repeats": repeats, "content": content})
+        self._ask({"op": "draw", "phase": turn.phase, "state": state, "repeats": repeats, "content": content})
         began = time.perf_counter()
         done = self._ask({"op": "go"})
         judge_s = time.perf_counter() - began

@@ -2,7 +2,9 @@
 
 The judge drives it over the channel, one JSON object per line:
 
-- ``load``: build the host, bind all arms in the order given, warm each up.
+- ``load``: build the host and bind all arms in the order given, on one thread: processes load side by side, and the
+  spinning threads of two would fight for the cores.
+- ``warm``: run an arm a few times on all threads, untimed.
 - ``arm``: switch to an arm outside any timed region, run the canary untimed, then timed.
 - ``draw``: draw the values that the region will run on; they are nowhere before this message.
 - ``go``: run the timed region and reply with its seconds.
@@ -84,17 +86,21 @@ class TimingWorker:
         self._last: Tensor | None = None
         self._drawn: list[Callable[[], Tensor]] = []
 
-    def load(self, order: Sequence[str], warmup: int) -> dict[str, Any]:
-        """Build everything and run each arm ``warmup`` times."""
+    def load(self, order: Sequence[str]) -> dict[str, Any]:
+        """Build everything."""
+        torch.set_num_threads(1)
         arms = self._arms = Arms(self._job, order)
-        for name in arms.names:
-            arms.switch(name)
-            instance = 0 if name == BASE else 1
-            for turn in range(warmup):
-                arms.calls(instance, turn % self._job.states, turn, 1)[0]()
+        torch.set_num_threads(self._job.host.threads)
         gc.collect()
         gc.freeze()
         return {"seats": {name: arms.seats(name) for name in arms.names}}
+
+    def warm(self, name: str, phase: str, runs: int) -> dict[str, Any]:
+        """Run an arm ``runs`` times."""
+        self._bound().switch(name)
+        for turn in range(runs):
+            self._bound().calls(0 if name == BASE else 1, phase, turn % self._job.states, turn, 1)[0]()
+        return {"warm": runs}
 
     def arm(self, name: str, instance: int, cycle: str) -> dict[str, Any]:
         """Switch and time the canary."""
@@ -103,9 +109,9 @@ class TimingWorker:
         self._bound().switch(name, cycle)
         return {"canary_s": self._canary.seconds()}
 
-    def draw(self, state: int, repeats: int, content: int) -> dict[str, Any]:
+    def draw(self, phase: str, state: int, repeats: int, content: int) -> dict[str, Any]:
         """Draw the values of the region that comes next."""
-        self._drawn = self._bound().calls(self._instance, state, content, repeats)
+        self._drawn = self._bound().calls(self._instance, phase, state, content, repeats)
         return {"drawn": repeats}
 
     def go(self) -> dict[str, Any]:
@@ -132,18 +138,20 @@ class TimingWorker:
         """
         match word(message, "op"):
             case "load":
-                return self.load(message["order"], int(number(message, "warmup")))
+                return self.load(message["order"])
+            case "warm":
+                return self.warm(word(message, "arm"), word(message, "phase"), int(number(message, "runs")))
             case "arm":
                 return self.arm(word(message, "arm"), int(number(message, "instance")), word(message, "cycle"))
             case "draw":
                 state, repeats, content = (int(number(message, name)) for name in ("state", "repeats", "content"))
-                return self.draw(state, repeats, content)
+                return self.draw(word(message, "phase"), state, repeats, content)
             case "go":
                 return self.go()
             case "keep":
                 return self.keep(word(message, "name"))
             case other:
-                raise WireFault(f"operation {other!r} is none of load, arm, draw, go, keep")
+                raise WireFault(f"operation {other!r} is none of load, warm, arm, draw, go, keep")
 
     def _bound(self) -> Arms:
         if self._arms is None:

@@ -13,10 +13,8 @@ from pytest_frt.contracts.verdict import Crashed
 from pytest_frt.errors import EvidenceError
 from pytest_frt.lab.fleet import Fleet
 from pytest_frt.lab.kept import Values, take
-from pytest_frt.lab.region import FIRST_BASE, ArmRun, Draw, Expected
+from pytest_frt.lab.region import ArmRun, Draw, Expected, first_base
 from pytest_frt.lab.timing_process import BASE, GATE, ProcessLost, TimingProcess, Turn
-
-SECOND_BASE = Turn(BASE, 1)
 
 
 class WitnessLost(EvidenceError):
@@ -37,6 +35,11 @@ class WitnessLost(EvidenceError):
         return Crashed(GATE, self.kind, self.message)
 
 
+def _covers(loaded: TimingJob, wanted: TimingJob) -> bool:
+    """Report whether processes that hold one base job can answer for another."""
+    return set(wanted.phases) <= set(loaded.phases) and replace(wanted, phases=loaded.phases) == loaded
+
+
 class Witnesses:
     """Witness processes, kept loaded for as long as the same host is timed in the same form.
 
@@ -50,7 +53,7 @@ class Witnesses:
         self._count = count
         self._job: TimingJob | None = None
         self._processes: list[TimingProcess] = []
-        self._seconds: list[list[float]] = []
+        self._seconds: dict[str, list[list[float]]] = {}
 
     @property
     def expected(self) -> Expected | None:
@@ -69,12 +72,12 @@ class Witnesses:
             WitnessLost: the host itself cannot be timed.
         """
         base = replace(job, arms={BASE: ()}, scales={}, seats="", form=job.base_form, out="")
-        if base != self._job:
+        if self._job is None or not _covers(self._job, base):
             self.close()
             with self._watched():
                 self._processes = self._fleet.load(base, self._count, rng)
             self._job = base
-        self._seconds = [[] for _ in self._processes]
+        self._seconds = {phase: [[] for _ in self._processes] for phase in self._job.phases}
 
     def time(self, index: int, blocks: int, draw: Draw) -> None:
         """Take blocks of base against base from one witness.
@@ -82,18 +85,19 @@ class Witnesses:
         Raises:
             WitnessLost: it died, hung or broke the protocol.
         """
-        run = ArmRun(self._processes[index], index, None)
+        run, second_base = ArmRun(self._processes[index], index, None), Turn(BASE, draw.phase, 1)
         with self._watched():
-            for pair in (pair for _ in range(blocks) for pair in run.block(SECOND_BASE, draw)):
-                self._seconds[index] += [pair.base.worker_s, pair.candidate.worker_s]
+            run.process.warm(second_base)
+            for pair in (pair for _ in range(blocks) for pair in run.block(second_base, draw)):
+                self._seconds[draw.phase][index] += [pair.base.worker_s, pair.candidate.worker_s]
 
-    def idle(self) -> list[int]:
-        """Return the witnesses that have not been timed since :meth:`prepare`."""
-        return [index for index, seconds in enumerate(self._seconds) if not seconds]
+    def idle(self, phase: str) -> list[int]:
+        """Return the witnesses that have not been timed in a phase since :meth:`prepare`."""
+        return [index for index, seconds in enumerate(self._seconds.get(phase, ())) if not seconds]
 
-    def medians(self) -> tuple[float, ...]:
-        """Return each witness's median seconds since :meth:`prepare`."""
-        return tuple(median(seconds) for seconds in self._seconds if seconds)
+    def medians(self, phase: str) -> tuple[float, ...]:
+        """Return each witness's median seconds in a phase since :meth:`prepare`."""
+        return tuple(median(seconds) for seconds in self._seconds.get(phase, ()) if seconds)
 
     def close(self) -> None:
         """End the processes; idempotent."""
@@ -108,8 +112,8 @@ class Witnesses:
             self.close()
             raise WitnessLost(lost) from lost
 
-    def _output(self, state: int, content: int) -> Values:
+    def _output(self, phase: str, state: int, content: int) -> Values:
         # Asked for after the candidate has answered and removed at once: it finds nothing that it could return.
         with self._watched():
-            self._processes[0].sample(FIRST_BASE, state, 1, content)
+            self._processes[0].sample(first_base(phase), state, 1, content)
             return take(self._processes[0].keep())

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
     from pytest_frt.run.progress import Progress
 
+COMPILED = "compiled"
 PRELOAD = ("torch", "safetensors", "transformers", "transformers.modeling_utils")
 """Libraries the fork server imports once; a missing one is skipped by the server."""
 
@@ -239,12 +240,17 @@ class Bench:
         return GateResult(record.id, "net_win", verdict, settled.survivors, proven=proven, ratios=ratios, unkept=unkept)
 
     def _time_group(self, record: RecordPlan) -> None:
-        """Time every record that shares impl file, kernel build, host, regime and form with this one."""
+        """Time every record that shares impl file, kernel build, host and form with this one."""
+
+        def place(one: RecordPlan) -> tuple[object, ...]:
+            # What is compiled is compiled for one regime.
+            return (one.host, one.key.form, one.key.phase if one.key.form == COMPILED else "")
 
         def group(one: RecordPlan) -> tuple[object, ...]:
-            return (one.host, one.unit.impl_file, one.unit.kernel_path, one.key.phase, one.key.form)
+            return (*place(one), one.unit.impl_file, one.unit.kernel_path)
 
         mates = [one for one in self._plan.records if group(one) == group(record)]
+        phases = tuple(dict.fromkeys(one.key.phase for one in self._plan.records if place(one) == place(record)))
         ready = [one for one in mates if isinstance(self.judge(one, "contract").verdict, Pass)]
         witnessed = self.witness(record.host)
         if isinstance(witnessed, Crashed):
@@ -253,7 +259,8 @@ class Bench:
         for one in ready:
             settled = self._settle(one)
             scales = settled.tried.scales if settled.tried else ""
-            entrants.append(Entrant(one.id, one.key.cell.scheme, settled.units, scales))
+            arm = f"{one.key.phase}.{one.key.cell.scheme}"
+            entrants.append(Entrant(one.id, arm, one.key.phase, settled.units, scales))
         output = witnessed.evidence.host_output
-        course = Course(record.host, witnessed.seats_file, record.key.phase, record.key.form, output)
+        course = Course(record.host, witnessed.seats_file, phases, record.key.form, output)
         self._timed |= self._clock.judge(course, entrants)

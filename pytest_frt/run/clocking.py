@@ -39,23 +39,25 @@ class Entrant:
     Attributes:
         name: Record key id or union name: attempts are counted under it.
         arm: Arm name inside its group.
+        phase: Row regime it is timed in.
         units: Units with exactly their surviving seats.
         scales: Calibration artefact, or empty.
     """
 
     name: str
     arm: str
+    phase: str
     units: tuple[UnitRef, ...]
     scales: str
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Where entrants are timed: host, witness's seats, regime and form."""
+    """Where entrants are timed: host, witness's seats, form, and every regime that this run times there."""
 
     host: HostRef
     seats: str
-    phase: str
+    phases: tuple[str, ...]
     form: str
     output: str
 
@@ -102,7 +104,10 @@ class Clock:
             Entrant name to verdict and evidence; no evidence when the process died.
         """
         out: dict[str, tuple[Verdict, TimingEvidence | None]] = {}
-        with TimingGroup(self._lab, self._job(course, entrants, base_form=course.form)) as group:
+        regimes = {entrant.arm: entrant.phase for entrant in entrants}
+        with TimingGroup(
+            self._lab, self._job(course, entrants, base_form=course.form), regimes, course.phases
+        ) as group:
             for entrant in entrants:
                 self._progress.note(f"net win {entrant.name}")
                 out[entrant.name] = self._one(course, entrant, group)
@@ -149,7 +154,7 @@ class Clock:
             arms={"base": (), **arms},
             seats=course.seats,
             scales={entrant.arm: entrant.scales for entrant in entrants},
-            phase=course.phase,
+            phases=tuple(dict.fromkeys(entrant.phase for entrant in entrants)),
             form=course.form,
             base_form=base_form,
             states=STATES,

@@ -121,7 +121,7 @@ class Unions:
             moved = Refusal(union.GATE, "seats", "seats that held alone do not hold together")
             return failed or moved, settled, None
         course = self._course(record, witnessed)
-        win, timing = self._clock.judge(course, [self._entrant(name, units, settled)])[name]
+        win, timing = self._clock.judge(course, [self._entrant(name, record, units, settled)])[name]
         return union.judge(settled.parity, settled.ledger, win), settled, timing
 
     @staticmethod
@@ -130,13 +130,12 @@ class Unions:
 
     @staticmethod
     def _course(record: RecordPlan, witnessed: Witnessed) -> Course:
-        return Course(
-            record.host, witnessed.seats_file, record.key.phase, record.key.form, witnessed.evidence.host_output
-        )
+        phases = (record.key.phase,)
+        return Course(record.host, witnessed.seats_file, phases, record.key.form, witnessed.evidence.host_output)
 
     @staticmethod
-    def _entrant(name: str, units: tuple[UnitRef, ...], settled: Settled) -> Entrant:
-        return Entrant(name, ARM, units, settled.tried.scales if settled.tried else "")
+    def _entrant(name: str, record: RecordPlan, units: tuple[UnitRef, ...], settled: Settled) -> Entrant:
+        return Entrant(name, ARM, record.key.phase, units, settled.tried.scales if settled.tried else "")
 
     def _proven(
         self,
@@ -156,5 +155,5 @@ class Unions:
         comparison: tuple[Measured, ...] = ()
         if self._config.compare and record.key.form == "eager":
             course = self._course(record, witnessed)
-            comparison = self._clock.compare(course, self._entrant(name, settled.units, settled))
+            comparison = self._clock.compare(course, self._entrant(name, record, settled.units, settled))
         return UnionResult(name, verdict, tuple(one.member for one in chosen), dropped, plan, comparison)

@@ -110,11 +110,21 @@ def _prepare(
         for host, seat in zip(members, _modules(bound, guard, members), strict=True)
         for parent, name, path in where[id(host)]
     ]
-    holders = {id(place.parent) for place in places}
-    above = tuple(module for module in model.modules() if any(id(inner) in holders for inner in module.modules()))
-    seated = Seated(bound, guard, tuple(places), above)
+    seated = Seated(bound, guard, tuple(places), _above(places, where))
     guard.give_back = seated.leave
     return seated
+
+
+def _above(places: Iterable[Place], where: Occurrences) -> tuple[nn.Module, ...]:
+    """Return every module that holds one of the places somewhere below, each once."""
+    found: dict[int, nn.Module] = {}
+    climb = [place.parent for place in places]
+    while climb:
+        module = climb.pop()
+        if id(module) not in found:
+            found[id(module)] = module
+            climb += [parent for parent, _, _ in where.get(id(module), ())]
+    return tuple(found.values())
 
 
 def _modules(bound: BoundSeat, guard: Guard, hosts: tuple[nn.Module, ...]) -> tuple[SeatModule, ...]:

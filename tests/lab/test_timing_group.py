@@ -28,17 +28,29 @@ Make = Callable[..., TimingGroup]
 class Process:
     """Takes a second for the base and ``candidate_s`` for any other arm."""
 
-    def __init__(self, log: list[str], fatal: str = "", private: int = 1, candidate_s: float = 0.5) -> None:
+    def __init__(
+        self,
+        log: list[str],
+        fatal: str = "",
+        private: int = 1,
+        candidate_s: float = 0.5,
+        regimes: dict[str, set[str]] | None = None,
+    ) -> None:
         self.log, self.fatal, self.private, self.candidate_s = log, fatal, private, candidate_s
+        self.regimes = {} if regimes is None else regimes
         self.contents: list[int] = []
 
     def resident(self) -> Resident:
         return Resident(self.private, 0)
 
+    def warm(self, *turns: Turn) -> None:
+        """Nothing is compiled."""
+
     def sample(self, turn: Turn, state: int, repeats: int, content: int) -> TimedSample:  # noqa: ARG002 (as the real one)
         if turn.arm == self.fatal:
             raise ProcessLost("TIMEOUT", f"{turn.arm} hung")
         self.contents.append(content)
+        self.regimes.setdefault(turn.arm, set()).add(turn.phase)
         self.log.append(f"{turn.arm}{turn.instance}{turn.cycle}")
         return TimedSample(turn.arm, state, 1.0 if turn.arm == "base" else self.candidate_s, 1.0, 1.0)
 
@@ -49,6 +61,7 @@ class Fleet:
     def __init__(self, *, broken: str = "", fatal: str = "", private: int = 1, candidate_s: float = 0.5) -> None:
         self.broken, self.fatal, self.private, self.candidate_s = broken, fatal, private, candidate_s
         self.log: list[str] = []
+        self.regimes: dict[str, set[str]] = {}
         self.left: list[int] = []
         self.loads: list[tuple[tuple[str, ...], int]] = []
 
@@ -58,7 +71,7 @@ class Fleet:
             self.loads.append((arms, count))
         if self.broken in arms:
             raise ProcessLost("CRASH", f"{self.broken} cannot be imported")
-        return [Process(self.log, self.fatal, self.private, self.candidate_s) for _ in range(count)]
+        return [Process(self.log, self.fatal, self.private, self.candidate_s, self.regimes) for _ in range(count)]
 
     def strays(self) -> list[int]:
         return self.left
@@ -82,10 +95,10 @@ class Witness:
     def time(self, index: int, blocks: int, draw: Draw) -> None:  # noqa: ARG002
         self.blocks[index] += blocks
 
-    def idle(self) -> list[int]:
+    def idle(self, phase: str) -> list[int]:  # noqa: ARG002
         return [index for index, blocks in enumerate(self.blocks) if not blocks]
 
-    def medians(self) -> tuple[float, ...]:
+    def medians(self, phase: str) -> tuple[float, ...]:  # noqa: ARG002
         return (1.0, 1.0, 1.0)
 
     def close(self) -> None:
@@ -114,7 +127,14 @@ def ask(arm: str = "a", looks: Looks | None = None) -> Ask:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def build(fleet: Fleet, *, resident: bool | None = True, plan: TimingPlan | None = None) -> TimingGroup:
+    def build(
+        fleet: Fleet,
+        *,
+        resident: bool | None = True,
+        plan: TimingPlan | None = None,
+        arms: Sequence[str] = ARMS,
+        regimes: dict[str, str] | None = None,
+    ) -> TimingGroup:
         lab = TimingLab(
             tmp_path,
             environ={},
@@ -125,10 +145,19 @@ def make(tmp_path: Path) -> Make:
         lab.fleet = lambda _: fleet
         lab.witnesses = Witness()
         request = BuildRequest("tiny", 0, None, "cpu", "")
+        phases = tuple(dict.fromkeys((regimes or {"a": "decode"}).values()))
         job = TimingJob(
-            HostRef("toy", "", request, 1), {"base": (), "a": (), "b": ()}, "", {}, "decode", "eager", "eager", 4, ""
+            HostRef("toy", "", request, 1),
+            {"base": (), **dict.fromkeys(arms, ())},
+            "",
+            {},
+            phases,
+            "eager",
+            "eager",
+            4,
+            "",
         )
-        return TimingGroup(lab, job)
+        return TimingGroup(lab, job, regimes)
 
     return build
 
@@ -188,7 +217,7 @@ def test_no_content_is_timed_twice(make: Make) -> None:
 def test_every_witness_is_timed_alike(make: Make, processes: int, looks: tuple[int, ...]) -> None:
     group = make(Fleet(), plan=TimingPlan(processes=processes, looks=looks))
     group.collect(ask())
-    assert set(group._lab.witnesses.blocks) == {2 * (len(looks) + (processes > 4))}
+    assert set(group._lab.witnesses.blocks) == {2 * len(looks)}
 
 
 def test_batches_give_all_units_of_all_arms(make: Make) -> None:
@@ -213,7 +242,7 @@ EIGHT = TimingPlan(processes=8, looks=(3, 6, 10), scouts=4)
 
 def test_loser_is_stopped_after_the_scouts_have_given_all_units(make: Make) -> None:
     fleet, looks = Fleet(candidate_s=1.1), Looks(stop_at=1)
-    evidence = make(fleet, plan=EIGHT).collect(ask(looks=looks))
+    evidence = make(fleet, plan=EIGHT, arms="a").collect(ask(looks=looks))
     assert [len(process.blocks) for process in evidence.processes] == [10] * 4
     assert sum(count for _, count in fleet.loads) == 4
     assert len(evidence.witness_base_s) == 3
@@ -221,15 +250,29 @@ def test_loser_is_stopped_after_the_scouts_have_given_all_units(make: Make) -> N
 
 def test_winner_gives_no_more_units_in_scouts_than_elsewhere(make: Make) -> None:
     looks = Looks(stop_at=2)
-    evidence = make(Fleet(), plan=EIGHT).collect(ask(looks=looks))
+    evidence = make(Fleet(), plan=EIGHT, arms="a").collect(ask(looks=looks))
     assert looks.seen == [[3] * 4, [3] * 8]
     assert [process.process for process in evidence.processes] == list(range(8))
 
 
 def test_undecided_loser_goes_on_with_every_process(make: Make) -> None:
     looks = Looks(stop_at=2)
-    make(Fleet(candidate_s=1.1), plan=EIGHT).collect(ask(looks=looks))
+    make(Fleet(candidate_s=1.1), plan=EIGHT, arms="a").collect(ask(looks=looks))
     assert looks.seen == [[10] * 4, [10] * 4 + [3] * 4]
+
+
+def test_loser_among_others_is_looked_at_like_them(make: Make) -> None:
+    fleet, looks = Fleet(candidate_s=1.1), Looks(stop_at=1)
+    make(fleet, plan=EIGHT).collect(ask(looks=looks))
+    assert looks.seen == [[3] * 8]
+
+
+@pytest.mark.parametrize("resident", [True, False], ids=["by_looks", "by_batches"])
+def test_arms_of_a_process_are_timed_each_in_its_own_regime(make: Make, resident: bool) -> None:  # noqa: FBT001
+    fleet = Fleet()
+    group = make(fleet, resident=resident, regimes={"a": "decode", "b": "verify"})
+    assert all(isinstance(group.collect(ask(arm)), TimingEvidence) for arm in ARMS)
+    assert fleet.regimes == {"a": {"decode"}, "b": {"verify"}, "base": {"decode", "verify"}}
 
 
 def test_asking_again_in_batches_takes_fresh_pairs(make: Make) -> None:
@@ -296,4 +339,4 @@ def test_short_work_is_repeated_until_a_region_is_long_enough(make: Make) -> Non
         def sample(self, turn: Turn, state: int, repeats: int, content: int) -> TimedSample:
             return replace(super().sample(turn, state, repeats, content), worker_s=repeats * 1e-4)
 
-    assert group._lab.repeats(Short([]), ()) in range(20, 25)
+    assert group._lab.repeats(Short([]), Turn("a", "decode", 1)) in range(20, 25)

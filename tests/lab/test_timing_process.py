@@ -48,7 +48,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
             {},
             "",
             {},
-            "decode",
+            ("decode",),
             "eager",
             "eager",
             1,
@@ -66,7 +66,7 @@ DRAWN = b'{"drawn": 1}\n'
 
 
 def test_sample_holds_both_clocks(serve: Serve) -> None:
-    sample = serve([READY, DRAWN, b'{"worker_s": 0.0}\n']).sample(Turn("a", 1), 3, 1, 0)
+    sample = serve([READY, DRAWN, b'{"worker_s": 0.0}\n']).sample(Turn("a", "decode", 1), 3, 1, 0)
     assert (sample.arm, sample.state, sample.worker_s, sample.canary_s) == ("a", 3, 0.0, 0.001)
     assert sample.judge_s > 0
 
@@ -88,7 +88,7 @@ def test_sample_holds_both_clocks(serve: Serve) -> None:
 def test_lost_process_says_why_and_is_killed(serve: Serve, replies: list[bytes], kind: str, said: str) -> None:
     process = serve(replies)
     with pytest.raises(ProcessLost) as lost:
-        process.sample(Turn("a", 1), 0, 1, 0)
+        process.sample(Turn("a", "decode", 1), 0, 1, 0)
     assert lost.value.verdict().kind == kind
     assert said in lost.value.message
     assert lost.value.message.endswith("last words")

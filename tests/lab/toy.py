@@ -155,7 +155,7 @@ class Toy:
         host = HostRef("toy", str(self._folder / "toy"), BuildRequest("tiny", 0, None, "cpu", ""), 1)
         arms = {"base": (), **{name: (self._unit(name),) for name in impls}}
         seats = str(self._folder / "seats.json")
-        return TimingJob(host, arms, seats, {}, "decode", "eager", base_form, states, "")
+        return TimingJob(host, arms, seats, {}, ("decode",), "eager", base_form, states, "")
 
     def _unit(self, impl: str) -> UnitRef:
         digest = tree_digest(tree_files(self._variant))

@@ -45,7 +45,7 @@ def test_bare_verdict_survives(verdict: Verdict) -> None:
 def test_job_survives() -> None:
     host = HostRef("h", "/h", BuildRequest("tiny", 0, None, "cpu", "/c"), 2)
     unit = UnitRef("s", "/s", "i", "/i", "n", "/n", "r", "/k", "d", (1, 8), ("a",))
-    job = TimingJob(host, {"fast": (unit,)}, "/seats", {"fast": ""}, "decode", "eager", "eager", 3, "/out")
+    job = TimingJob(host, {"fast": (unit,)}, "/seats", {"fast": ""}, ("decode",), "eager", "eager", 3, "/out")
     assert codec.loads(Job, codec.dumps(job)) == job
 
 

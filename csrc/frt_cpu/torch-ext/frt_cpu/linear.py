@@ -17,7 +17,7 @@ from .support import packing_engine, unsupported
 
 FP16_MAX: Final = 65504.0
 MATRIX: Final = 2
-FP16_PACK_ROWS: Final = 65536  # packing is one scalar loop: a vocabulary head is packed in parallel pieces
+FP16_PACK_ROWS: Final = 16384  # packing walks down whole columns: pieces of the output channels stay in cache
 INT8_K_MULTIPLE: Final = 16  # the weight-only op reads K sixteen codes at a time and does not look where K ends
 
 
@@ -81,16 +81,33 @@ def fp16_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> Pac
     Raises:
         ValueError: a weight lies beyond the largest float16 number, where packing would clamp it.
     """
-    weight, bias = _merge("fp16_linear", weights, biases)
-    if (largest := weight.abs().amax().item()) > FP16_MAX:
+    weight, bias = _merge("fp16_linear", weights, biases, copied=False)
+    low, high = (bound.item() for bound in torch.aminmax(weight))
+    if (largest := max(-low, high)) > FP16_MAX:
         raise ValueError(f"the largest weight {largest} is over {FP16_MAX}")
-    # The pack clamps in the tensor it is given and keeps the bias: both are copies made by the merge.
-    pieces = max(1, weight.shape[0] // FP16_PACK_ROWS)
-    parts = weight.chunk(pieces)
-    offsets = [None] * len(parts) if bias is None else list(bias.chunk(pieces))
-    with packing_engine(), ThreadPoolExecutor(torch.get_num_threads()) as threads:
-        packs = tuple(threads.map(torch.ops.quantized.linear_prepack_fp16, parts, offsets))
+    with packing_engine():
+        packs = _fp16_packs(weight, bias)
     return _layer(ops.LIN_FP16, Fp16Packed(packs), weight, width=2)
+
+
+def _fp16_packs(weight: Tensor, bias: Tensor | None) -> tuple[torch.ScriptObject, ...]:
+    """Pack ``weight`` [N, K] in pieces of rows, one lane per thread."""
+    starts = range(0, weight.shape[0], FP16_PACK_ROWS)
+    packs: dict[int, torch.ScriptObject] = {}
+    lanes = min(torch.get_num_threads(), len(starts))
+
+    @torch.no_grad()  # gradient mode belongs to a thread
+    def pack(lane: int) -> None:
+        # The pack clamps in the tensor it is given: each lane has one scratch for all of its pieces.
+        scratch = torch.empty(min(FP16_PACK_ROWS, weight.shape[0]), weight.shape[1])
+        for turn in range(lane, len(starts), lanes):
+            rows = slice(starts[turn], starts[turn] + FP16_PACK_ROWS)
+            piece = scratch[: weight[rows].shape[0]].copy_(weight[rows])
+            packs[turn] = torch.ops.quantized.linear_prepack_fp16(piece, None if bias is None else bias[rows].clone())
+
+    with ThreadPoolExecutor(lanes) as threads:
+        list(threads.map(pack, range(lanes)))
+    return tuple(packs[turn] for turn in range(len(starts)))
 
 
 def int8_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:
@@ -137,18 +154,29 @@ def fp8_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = (), *, inpu
 
 
 @torch.no_grad()
-def _merge(layer: str, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
-    """Copy the pieces into one float32 weight and one bias that share no memory with them."""
+def _merge(
+    layer: str, weights: Sequence[Tensor], biases: Sequence[Tensor], *, copied: bool = True
+) -> tuple[Tensor, Tensor | None]:
+    """Return the pieces as one float32 weight and one bias that share no memory with them.
+
+    Args:
+        layer: What asks, to say what it lacks.
+        weights: Pieces [N_i, K].
+        biases: Pieces [N_i], or none.
+        copied: False leaves the weight of a single piece where it is: the caller only reads it.
+    """
     if reason := unsupported(layer):
         raise RuntimeError(reason)
-    weight = torch.cat([piece.detach() for piece in weights])
+    pieces = [piece.detach() for piece in weights]
+    weight = torch.cat(pieces) if copied or len(pieces) > 1 else pieces[0]
     bias = torch.cat([piece.detach() for piece in biases]) if biases else None
     for name, tensor in (("weight", weight), ("bias", bias)):
         if tensor is None:
             continue
         if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
             raise TypeError(f"the {name} must be float32 on cpu, got {tensor.dtype} on {tensor.device}")
-        if not tensor.isfinite().all():
+        # One pass and no temporary of the size of a vocabulary head: a NaN wins both ends.
+        if tensor.numel() and not all(bound.isfinite() for bound in torch.aminmax(tensor)):
             raise ValueError(f"the {name} holds NaN or Inf")
     if weight.dim() != MATRIX or not weight.numel() or (bias is not None and bias.shape != weight.shape[:1]):
         raise ValueError(f"no linear layer: weight {tuple(weight.shape)}, bias {bias if bias is None else bias.shape}")
