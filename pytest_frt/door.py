@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,8 @@ from pytest_frt.contracts.scheme import Scheme
 from pytest_frt.contracts.seat import ModuleSeat, SeatFacts
 from pytest_frt.errors import FrtError, GateRefused, SwapRefused
 from pytest_frt.lab import seam
-from pytest_frt.lab.oracle import SeatOracle
+from pytest_frt.lab.oracle import Answer, SeatOracle, compare
 from pytest_frt.lab.units import load_scheme
-from pytest_frt.measure.metrics import seam_metrics
 from pytest_frt.registry import ImplEntry, Registry, StructureEntry, load_impl, load_module
 from pytest_frt.rules import seam as limits
 from pytest_frt.seat import kernels, swap
@@ -29,8 +28,6 @@ from pytest_frt.seat.kernel_build import resolve
 
 SEAT = "seat"
 CASE_SEED = 0
-Compute = Callable[[Tensor], Tensor | tuple[Tensor, ...]]
-Apply = Callable[[Compute], tuple[Tensor, ...]]
 
 
 def frt_get(structure: str) -> Door:
@@ -174,16 +171,11 @@ class _Trial:
                 f"{flat.shape[0]} calibration rows, the impl takes {bound.rows[0]} to {bound.rows[1]} a call"
             )
         cases = load_module(self.door.structure.cases_file)
-        calls: list[tuple[str, Apply]] = [("real", partial(seam.run_real, x=flat, band=bound.rows))]
-        calls += [(name, partial(_once, x=x)) for name, x in seam.case_inputs(cases, self.facts, bound.rows, CASE_SEED)]
-        for case, apply in calls:
-            triples = zip(apply(bound.module), apply(oracle.reference), apply(oracle.fake_quantised), strict=True)
-            for index, (got, exact, fake) in enumerate(triples):
-                yield seam_metrics(got, exact, fake, seat=SEAT, case=case, output=index, limits=scheme.limits)
-
-
-def _once(call: Compute, x: Tensor) -> tuple[Tensor, ...]:
-    return seam.as_tuple(call(x))
+        real = [flat[start:stop] for start, stop in seam.splits(flat.shape[0], bound.rows)]
+        answers = [Answer("real", seam.run_real(bound.module, flat, bound.rows), real)]
+        for name, x in seam.case_inputs(cases, self.facts, bound.rows, CASE_SEED):
+            answers.append(Answer(name, seam.as_tuple(bound.module(x)), [x]))
+        yield from compare(oracle, scheme, SEAT, answers)
 
 
 def _hold(metrics: SeamMetrics, scheme: Scheme) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pytest_frt.sdk import BindSeat, Impl, KernelUnavailable, Measured, Refusal, Scales
 
-from .seat_envelope import outside_envelope, refuse
+from .seat_envelope import extremes, outside_envelope, refuse
 
 FP16_LAYER: Final = "fp16_linear"
 FP16_MAX: Final = 65504.0  # the pack clamps what is larger
@@ -92,7 +92,8 @@ def packer(
 
 def _beyond_fp16(impl: Impl, seat: BindSeat) -> Refusal | None:
     for slot, weight in seat.weights.items():
-        largest = weight.detach().abs().amax().item()
+        low, high = extremes(weight)
+        largest = max(-low, high)
         if weight.dim() > 1 and largest > FP16_MAX:
             return refuse(
                 "envelope",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+
+import torch
+from torch import Tensor
 
 from pytest_frt.sdk import BindSeat, Impl, Measured, Refusal, Scales
 
@@ -10,6 +14,16 @@ from pytest_frt.sdk import BindSeat, Impl, Measured, Refusal, Scales
 def refuse(reason: str, detail: str, *measured: Measured) -> Refusal:
     """Return a refusal of the bind stage."""
     return Refusal("bind", reason, detail, measured=measured)
+
+
+def extremes(tensor: Tensor) -> tuple[float, float]:
+    """Return the least and the greatest number of a tensor; a NaN anywhere is both.
+
+    Takes no temporary of the tensor's size: slots are often transposed views of a vocabulary head.
+    """
+    dense = tensor.detach() if tensor.is_contiguous() else tensor.detach().transpose(0, -1)
+    low, high = torch.aminmax(dense)
+    return low.item(), high.item()
 
 
 def outside_envelope(impl: Impl, seat: BindSeat, scales: Scales) -> Refusal | None:
@@ -82,8 +96,8 @@ def _scales(impl: Impl, seat: BindSeat, scales: Scales) -> Iterator[Refusal]:
 
 def _weights(seat: BindSeat) -> Iterator[Refusal]:
     for slot, tensor in seat.weights.items():
-        bad = tensor.numel() - int(tensor.detach().isfinite().sum())
-        if bad:
+        if tensor.numel() and not all(math.isfinite(end) for end in extremes(tensor)):
+            bad = tensor.numel() - int(tensor.detach().isfinite().sum())
             yield refuse(
                 "nonfinite",
                 f"slot {slot} holds {bad} NaN or Inf of {tensor.numel()} numbers",

@@ -64,7 +64,7 @@ class WitnessJob:
     Attributes:
         host: Host to build.
         structures: Entry folders of the structures to look for.
-        phases: Row regimes to run.
+        judged: Row regime to run to the names of the structures that are judged in it: each gets a zeroed-seat control.
         seam_rows: Rows of real activations kept per seat and phase (at most 256).
         seed: Draws which rows are kept.
         out: Directory to fill.
@@ -72,7 +72,7 @@ class WitnessJob:
 
     host: HostRef
     structures: tuple[str, ...]
-    phases: tuple[str, ...]
+    judged: dict[str, tuple[str, ...]]
     seam_rows: int
     seed: int
     out: str

@@ -99,6 +99,7 @@ class Structure:
         reference_digest: sha256 of reference.py.
         folder: Absolute path of the entry.
         discovery: Limits of the differential tests that recognise a seat (unitless, see each ``because``).
+        rowwise: True when a row of every output depends on the same row of the inputs alone.
     """
 
     name: str
@@ -115,3 +116,4 @@ class Structure:
     reference_digest: str
     folder: str
     discovery: tuple[Limit, ...] = ()
+    rowwise: bool = False

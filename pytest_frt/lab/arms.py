@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import torch
-
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.errors import EvidenceError
 from pytest_frt.lab import hosting

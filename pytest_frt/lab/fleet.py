@@ -63,7 +63,9 @@ class Fleet:
         try:
             with self._site.lock.shared():
                 while queue or loading:
-                    while queue and len(loading) < self._site.loads:
+                    # The last of an odd number joins the pair before it: alone, it would leave a core idle.
+                    room = self._site.loads + (len(queue) + len(loading) == self._site.loads + 1)
+                    while queue and len(loading) < room:
                         queue.popleft()
                         loading.append(self._start(job, rng))
                     loading[0].end_load()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +26,7 @@ from pytest_frt.spec import codec
 from pytest_frt.spec.load import load_structure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torch import Tensor, nn
 
@@ -60,41 +62,76 @@ class SeatOracle:
             self._exact[name] = tensor.double()
             quantised = scheme.weight(tensor, slot.out_axis) if slot.role == "matmul" else tensor
             self._fake[name] = quantised.double()
-        self._scheme, self._scales = scheme, scales
+        self._scheme, self._scales, self._rowwise = scheme, scales, structure.rowwise
 
     def _tap(self, name: str, value: Tensor) -> Tensor:
         if self._scheme.points != "all":
             return value
         return self._scheme.activation(value, self._scales.by_point.get(name))
 
-    def reference(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Return the plain reference in float64."""
+    def reference(self, calls: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+        """Return the plain reference in float64 for each call's ``x``."""
+        return self._apply(self._plain, calls, rowwise=self._rowwise)
+
+    def fake_quantised(self, calls: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+        """Return the reference with the scheme's weights and activations, in float64, for each call's ``x``."""
+        # An activation that is quantised over the range of its own call depends on every row of it.
+        per_call = self._scheme.points == "all" and self._scheme.statistic == NO_STATISTIC
+        return self._apply(self._quantised, calls, rowwise=self._rowwise and not per_call)
+
+    def _plain(self, x: Tensor) -> tuple[Tensor, ...]:
         return seam.as_tuple(self._reference(x=x.double(), **self._exact, **self._keywords))
 
-    def fake_quantised(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Return the reference with the scheme's weights and activations, in float64."""
+    def _quantised(self, x: Tensor) -> tuple[Tensor, ...]:
         return seam.as_tuple(self._reference(x=x.double(), **self._fake, **self._keywords, tap=self._tap))
+
+    @staticmethod
+    def _apply(call: SeamCall, calls: Sequence[Tensor], *, rowwise: bool) -> list[tuple[Tensor, ...]]:
+        return seam.row_by_row(call, calls) if rowwise else [call(x) for x in calls]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a bound part returned in one case, row by row over ``calls``.
+
+    Attributes:
+        case: ``real`` or the case's name.
+        got: One tensor per output.
+        calls: ``x`` of each call; a case of several calls has its outputs joined along the first axis.
+    """
+
+    case: str
+    got: tuple[Tensor, ...]
+    calls: list[Tensor]
+
+
+def compare(oracle: SeatOracle, scheme: Scheme, seat: str, answers: Sequence[Answer]) -> Iterator[SeamMetrics]:
+    """Yield the metrics of every answer against both oracles."""
+    flat = [x for answer in answers for x in answer.calls]
+    exact, fake = iter(oracle.reference(flat)), iter(oracle.fake_quantised(flat))
+    for answer in answers:
+        count = len(answer.calls)
+        yield from _judge(scheme, seat, answer, list(islice(exact, count)), list(islice(fake, count)))
 
 
 def _judge(
-    oracle: SeatOracle,
     scheme: Scheme,
     seat: str,
-    case: str,
-    got: tuple[Tensor, ...],
-    apply: Callable[[SeamCall], tuple[Tensor, ...]],
+    answer: Answer,
+    exact: Sequence[tuple[Tensor, ...]],
+    fake: Sequence[tuple[Tensor, ...]],
 ) -> list[SeamMetrics]:
-    exact, fake = apply(oracle.reference), apply(oracle.fake_quantised)
-    if len(got) != len(exact):
-        return [incomparable(seat, case, 0, f"{len(got)} outputs, the reference has {len(exact)}")]
+    got, case = answer.got, answer.case
+    if len(got) != len(exact[0]):
+        return [incomparable(seat, case, 0, f"{len(got)} outputs, the reference has {len(exact[0])}")]
     return [
-        seam_metrics(g, e, f, seat=seat, case=case, output=index, limits=scheme.limits)
-        for index, (g, e, f) in enumerate(zip(got, exact, fake, strict=True))
+        seam_metrics(g, _joined(e), _joined(f), seat=seat, case=case, output=index, limits=scheme.limits)
+        for index, (g, e, f) in enumerate(zip(got, zip(*exact, strict=True), zip(*fake, strict=True), strict=True))
     ]
 
 
-def _on(inputs: Tensor, call: SeamCall) -> tuple[Tensor, ...]:
-    return call(inputs)
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def _outputs(reader: safe_open, keys: set[str], prefix: str, seat: str) -> tuple[Tensor, ...]:
@@ -117,17 +154,16 @@ def _seat(
     reader: safe_open,
 ) -> list[SeamMetrics]:
     keys = set(reader.keys())
-    found: list[SeamMetrics] = []
+    answers: list[Answer] = []
     if x is not None:
-        rows = seam.covered_rows(x.shape[0], unit.rows)
+        calls = [x[start:stop] for start, stop in seam.splits(x.shape[0], unit.rows)]
         got = _outputs(reader, keys, "real", facts.id)
-        if rows and got:
-            found += _judge(oracle, scheme, facts.id, "real", got, lambda call: seam.run_real(call, x, unit.rows))
+        if calls and got:
+            answers.append(Answer("real", got, calls))
     cases = load_module(Path(unit.structure_folder) / "cases.py")
     for name, inputs in seam.case_inputs(cases, facts, unit.rows, job.case_seed):
-        got = _outputs(reader, keys, f"case/{name}", facts.id)
-        found += _judge(oracle, scheme, facts.id, name, got, partial(_on, inputs))
-    return found
+        answers.append(Answer(name, _outputs(reader, keys, f"case/{name}", facts.id), [inputs]))
+    return list(compare(oracle, scheme, facts.id, answers))
 
 
 def _drift(have: Scales, want: Scales) -> float:

@@ -11,11 +11,13 @@ from torch import Tensor
 from pytest_frt.lab.taps import row_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
     from pytest_frt.contracts.seat import SeatFacts
 
+STACKED_ROWS = 256
+"""Rows that a row-wise reference is given at once: as many as the tallest case has."""
 MOST_CASE_ROWS = 256
 """Tallest case: open-ended bands stop here, and wide outputs lower (``row_limit``)."""
 SHORT_ROWS = 8
@@ -60,6 +62,34 @@ def run_real(
     """Apply ``call`` to ``x[R, K]`` in the band's splits and join the outputs row by row."""
     parts = [as_tuple(call(x[start:stop])) for start, stop in splits(x.shape[0], band)]
     return tuple(torch.cat(column) for column in zip(*parts, strict=True))
+
+
+def row_by_row(call: Callable[[Tensor], tuple[Tensor, ...]], calls: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+    """Return what a row-wise ``call`` gives for each of ``calls[..., K]``, computed for up to ``STACKED_ROWS`` at once.
+
+    Reading a vocabulary head in float64 costs more than multiplying with it: many rows then cost as much as one.
+    """
+    out: list[tuple[Tensor, ...]] = []
+    stack: list[Tensor] = []
+    for x in calls:
+        if stack and sum(map(_rows, (*stack, x))) > STACKED_ROWS:
+            out += _stacked(call, stack)
+            stack = []
+        stack.append(x)
+    return out + _stacked(call, stack) if stack else out
+
+
+def _rows(x: Tensor) -> int:
+    return x.shape[:-1].numel()
+
+
+def _stacked(call: Callable[[Tensor], tuple[Tensor, ...]], calls: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+    outputs = call(torch.cat([x.reshape(_rows(x), x.shape[-1]) for x in calls]))
+    columns = [torch.split(output, [_rows(x) for x in calls]) for output in outputs]
+    return [
+        tuple(part.reshape(*x.shape[:-1], part.shape[-1]) for part in parts)
+        for x, *parts in zip(calls, *columns, strict=True)
+    ]
 
 
 def covered_rows(rows: int, band: tuple[int, int]) -> int:

@@ -60,7 +60,7 @@ class TimingPlan:
     region_s: float = 0.002
     warmup: int = 2
     loads: int = 2
-    memory_share: float = 0.7
+    memory_share: float = 0.85
 
 
 class TimingLab:

@@ -148,12 +148,12 @@ def run(job: WitnessJob) -> None:
     drawn = hosting.split(host, job.host)
     checkpoint = host.program.checkpoint(job.host.request)
     tensors, differing, missing = compare_checkpoint(host.model, checkpoint)
-    repeat, rng = repeat_control(host, drawn.heldout[:1], job.phases)
+    repeat, rng = repeat_control(host, drawn.heldout[:1], job.judged)
     structures = [load_structure(Path(folder)) for folder in job.structures]
     seats, not_replaced = discover(host.model, structures, host.spec)
 
     def deployed() -> None:
-        for phase in job.phases:
+        for phase in job.judged:
             host.program.run(host.model, host.program.prepare(host.model, drawn.heldout[:1], phase))
 
     seats, unserved = split(seats, observe(host.model, deployed, seats, structures))
@@ -161,7 +161,7 @@ def run(job: WitnessJob) -> None:
     calls: list[CallFacts] = []
     seam: dict[str, Tensor] = {}
     control: dict[str, tuple[HostMetrics, ...]] = {}
-    for phase in job.phases:
+    for phase, judged in job.judged.items():
         regime = hosting.phase_of(host.spec, phase).rows
         # A candidate is fed whole calls: at least as many rows as the regime's lowest call has.
         per_call = max(ROWS_PER_CALL, -(-regime[0] // len(drawn.heldout)))
@@ -173,7 +173,8 @@ def run(job: WitnessJob) -> None:
             if rows is not None:
                 seam[f"{phase}/{seat.id}"] = rows
         save_file({str(i): score.contiguous() for i, score in enumerate(scores)}, out / f"scores.{phase}.safetensors")
-        control |= _zeroed_control(host, seats, drawn.heldout, phase, scores)
+        members = [seat for seat in seats if seat.structure in judged]
+        control |= _zeroed_control(host, members, drawn.heldout, phase, scores)
     save_file(seam, out / "seam_inputs.safetensors")
     (out / "seats.json").write_text(codec.dumps(seats))
     facts = host_facts(

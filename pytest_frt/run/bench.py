@@ -149,9 +149,13 @@ class Bench:
         """Return the host's witness, run once with every phase this plan needs."""
         if host not in self._witnesses:
             mine = [record for record in self._plan.records if record.host == host]
-            phases = tuple(dict.fromkeys(record.key.phase for record in mine))
+            judged: dict[str, list[str]] = {}
+            for record in mine:
+                names = judged.setdefault(record.key.phase, [])
+                if record.key.cell.structure not in names:
+                    names.append(record.key.cell.structure)
             folders = [str(entry.folder) for entry in self._registry.structures.values()]
-            self._witnesses[host] = self._stages.witness(host, phases, folders)
+            self._witnesses[host] = self._stages.witness(host, judged, folders)
         return self._witnesses[host]
 
     def limits(self, structure: str) -> tuple[Limit, ...]:

@@ -19,7 +19,7 @@ from pytest_frt.run.custody import Custody, Originals
 from pytest_frt.spec import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -139,20 +139,28 @@ class Stages:
         self._count += 1
         return self._root / f"{self._count:03d}-{name}-{secrets.token_hex(4)}"
 
-    def witness(self, host: HostRef, phases: Sequence[str], structures: Sequence[str]) -> Witnessed | Crashed:
+    def witness(
+        self, host: HostRef, judged: Mapping[str, Sequence[str]], structures: Sequence[str]
+    ) -> Witnessed | Crashed:
         """Run the host alone.
+
+        Args:
+            host: The host.
+            judged: Row regime to the names of the structures judged in it.
+            structures: Entry folders of all structures.
 
         Raises:
             FrtError: the host cannot be built (missing extra, unreadable checkpoint).
         """
         folder = self._folder(f"witness-{host.name}")
         self._progress.note(f"witness {host.name} ({host.request.size}): null control, seats, expected outputs")
-        job = WitnessJob(host, tuple(structures), tuple(phases), SEAM_ROWS, self._seed, str(folder))
+        regimes = {phase: tuple(names) for phase, names in judged.items()}
+        job = WitnessJob(host, tuple(structures), regimes, SEAM_ROWS, self._seed, str(folder))
         if dead := _completed("null_control", self._client.run(job)):
             return dead
         evidence = codec.loads(WitnessEvidence, (folder / "witness.json").read_text())
         self._client.rehearse(evidence.libraries)
-        expected = {phase: leftovers.scores(folder / f"scores.{phase}.safetensors") for phase in phases}
+        expected = {phase: leftovers.scores(folder / f"scores.{phase}.safetensors") for phase in judged}
         return Witnessed(evidence, folder, expected, Originals.of([folder / SEATS, folder / SEAM_INPUTS]))
 
     def attempt(

@@ -94,6 +94,7 @@ def load_structure(folder: str | Path) -> Structure:
         reference_digest=_beside(folder, "reference.py"),
         folder=str(folder),
         discovery=discovery,
+        rowwise=content.get("rowwise", False),
     )
     _check_symbols(structure, path)
     return structure

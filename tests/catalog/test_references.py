@@ -17,6 +17,7 @@ from transformers.models.gemma3.modeling_gemma3 import Gemma3MLP, Gemma3RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP, Qwen3RMSNorm
 
 from pytest_frt.contracts.structure import Structure
+from pytest_frt.lab import seam
 from pytest_frt.spec.load import load_structure
 
 CATALOG = Path(__file__).parents[2] / "catalog"
@@ -205,3 +206,19 @@ def test_what_it_cannot_express_raises(
 ) -> None:
     with pytest.raises(error):
         reference(x=x, **{**slots, **spoil})
+
+
+@pytest.mark.parametrize(("structure", "variant"), EVERY, indirect=["structure"])
+def test_row_of_a_rowwise_structure_depends_on_its_own_row_alone(
+    structure: Structure, variant: dict[str, str], reference: Callable[..., Any], slots: dict[str, Tensor], x: Tensor
+) -> None:
+    assert structure.rowwise
+    rows = x.reshape(-1, x.shape[-1])
+    calls = [rows[:1], rows[1:3], rows[:0], rows[3:].unsqueeze(0)]
+
+    def call(x: Tensor) -> tuple[Tensor, ...]:
+        return seam.as_tuple(reference(x=x, **slots, **variant))
+
+    for got, alone in zip(seam.row_by_row(call, calls), map(call, calls), strict=True):
+        for stacked, single in zip(got, alone, strict=True):
+            torch.testing.assert_close(stacked, single, **TIGHT)

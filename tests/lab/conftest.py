@@ -59,7 +59,7 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> ScriptedJob:
         folder = tmp_path_factory.mktemp("job")
         (folder / "do.py").write_text(script)
         host = HostRef("toy", str(folder), BuildRequest("tiny", 0, None, "cpu", str(folder)), 1)
-        return WitnessJob(host, (), (), 0, 0, str(folder / "out"))
+        return WitnessJob(host, (), {}, 0, 0, str(folder / "out"))
 
     return make
 

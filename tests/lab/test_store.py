@@ -26,7 +26,7 @@ class Usage(NamedTuple):
 
 def job(tmp_path: Path, seed: int = 0) -> WitnessJob:
     host = HostRef("toy", str(tmp_path), BuildRequest("tiny", 0, None, "cpu", ""), 1)
-    return WitnessJob(host, (), (), 8, seed, "")
+    return WitnessJob(host, (), {}, 8, seed, "")
 
 
 class Runner:
