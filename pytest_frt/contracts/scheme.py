@@ -49,6 +49,7 @@ class Scheme:
         format_max: Largest value of the activation format (448 for e4m3); 0 when no static scale.
         percentile: Percentile across calibration samples.
         limits: Seam parity limits.
+        per_call: False when a row of an activation is quantised by itself, whatever other rows a call holds.
         min_scale: Smallest static scale: a point that was always zero gets it, since a scale of 0 divides by zero.
     """
 
@@ -61,4 +62,5 @@ class Scheme:
     format_max: float
     percentile: float
     limits: SeamLimits
+    per_call: bool = True
     min_scale: float = 1e-8

@@ -75,9 +75,7 @@ class SeatOracle:
 
     def fake_quantised(self, calls: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
         """Return the reference with the scheme's weights and activations, in float64, for each call's ``x``."""
-        # An activation that is quantised over the range of its own call depends on every row of it.
-        per_call = self._scheme.points == "all" and self._scheme.statistic == NO_STATISTIC
-        return self._apply(self._quantised, calls, rowwise=self._rowwise and not per_call)
+        return self._apply(self._quantised, calls, rowwise=self._rowwise and not self._scheme.per_call)
 
     def _plain(self, x: Tensor) -> tuple[Tensor, ...]:
         return seam.as_tuple(self._reference(x=x.double(), **self._exact, **self._keywords))

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from pytest_frt.contracts.evidence import LedgerEntry
+from pytest_frt.runtime.listing import listed
 from pytest_frt.seat.swap import Attachment
 
 SHORT: Final = 12
@@ -87,11 +88,15 @@ class Handle:
         return self._attachment is not None and self._attachment.active
 
     def explain(self) -> str:
-        """Return, for people, which certificate each seat runs on or why none, one line per seat."""
+        """Return, for people, which certificate each seat runs on or why none; seats of one answer share a line."""
         restored = {} if self._attachment is None else self._attachment.ledger.because()
         moved = {} if self._attachment is None or not self.active else self._attachment.unsound()
         lines = [self._headline()]
-        lines += [_seat_line(one, restored.get(one.seat, ""), moved.get(one.seat, ())) for one in self.seats]
+        answers: dict[tuple[str, str], list[str]] = {}
+        for one in self.seats:
+            answer = _answer(one, restored.get(one.seat, ""), moved.get(one.seat, ()))
+            answers.setdefault(answer, []).append(one.seat)
+        lines += [f"  {state:<10} {listed(seats)}  {why}" for (state, why), seats in answers.items()]
         lines += [f"  refused    {one.title or one.source}  [{one.code}] {one.reason}" for one in self.refused]
         return "\n".join(lines)
 
@@ -141,12 +146,13 @@ class Handle:
         return f"{state}{by}, {left} left to the host"
 
 
-def _seat_line(one: SeatDecision, restored: str, moved: tuple[str, ...]) -> str:
+def _answer(one: SeatDecision, restored: str, moved: tuple[str, ...]) -> tuple[str, str]:
+    """Return what a seat runs on, and why."""
     certificate = f"{one.record} {one.certificate[:SHORT]}"
     if not one.used:
         hint = f"  next: {one.hint}" if one.hint else ""
-        return f"  {HOST:<10} {one.seat}  [{one.code}] {one.reason}  ({certificate}){hint}"
+        return HOST, f"[{one.code}] {one.reason}  ({certificate}){hint}"
     if restored:
-        return f"  {HOST:<10} {one.seat}  given back: {restored}  ({certificate})"
+        return HOST, f"given back: {restored}  ({certificate})"
     note = f"  changed since: {', '.join(moved)}" if moved else ""
-    return f"  {CERTIFIED:<10} {one.seat}  ({certificate}){note}"
+    return CERTIFIED, f"({certificate}){note}"

@@ -38,6 +38,7 @@ SCHEME = Scheme(
     activation=activation,
     points="all",
     statistic="amax",
+    per_call=False,
     format_max=FORMAT_MAX,
     percentile=100.0,
     limits=SeamLimits(

@@ -29,6 +29,7 @@ SCHEME = Scheme(
     activation=activation,
     points="all",
     statistic="none",
+    per_call=False,
     format_max=0.0,
     percentile=100.0,
     limits=SeamLimits(

@@ -14,8 +14,6 @@ from pytest_frt.contracts.job import HostRef, TimingJob
 from pytest_frt.contracts.timing import TimedSample, TimingEvidence
 from pytest_frt.contracts.verdict import Crashed, Pass, Verdict
 from pytest_frt.lab.locks import DeviceLock
-from pytest_frt.lab.machine import Resident
-from pytest_frt.lab.region import Draw
 from pytest_frt.lab.timing import TimingLab, TimingPlan
 from pytest_frt.lab.timing_group import Ask, TimingGroup
 from pytest_frt.lab.timing_process import ProcessLost, Turn

@@ -134,3 +134,10 @@ def test_limits_name_a_section_that_exists(scheme: Scheme, repository: Path) -> 
     text = (repository / place).read_text()
     headings = [line[3:].strip().lower().replace(" ", "-") for line in text.splitlines() if line.startswith("## ")]
     assert section in headings
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
+def test_scheme_says_whether_a_row_is_quantised_by_itself(scheme: Scheme) -> None:
+    rows = torch.tensor([[0.11, -0.23, 0.37], [70.0, -41.3, 5.9], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    alone = torch.cat([scheme.activation(row, 0.25) for row in rows.split(1)])
+    assert torch.equal(scheme.activation(rows, 0.25), alone) is not scheme.per_call
