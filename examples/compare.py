@@ -9,6 +9,7 @@ import argparse
 import copy
 import random
 import time
+import warnings
 from statistics import median
 
 import torch
@@ -51,6 +52,8 @@ def main() -> None:
     parser.add_argument("certificates", help="certificate directory")
     parser.add_argument("trust", help="trust policy")
     given = parser.parse_args()
+    # The name of the cache argument changes between the releases of transformers that are supported.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     certified, compiled = (
