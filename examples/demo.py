@@ -81,7 +81,7 @@ def main() -> None:
     def certify(name: str, records: tuple[str, ...], *options: str, allow: tuple[int, ...]) -> None:
         out = (f"--frt-out={certificates}", f"--frt-sign-key={key}", f"--frt-json={work / name}.json")
         chosen = (f"--frt-host={HOST}", *(f"--frt-record={glob}" for glob in records))
-        run(pytest, "-q", *chosen, "--frt-no-compare", *options, *out, allow=allow)
+        run(pytest, "-q", *chosen, "--frt-no-comparison", *options, *out, allow=allow)
 
     began = time.monotonic()
     if given.quick:

@@ -72,7 +72,7 @@ OPTIONS: Final = (
     Option("json", "write a JSON report to this file", "path"),
     Option("kernel", "kernel build to judge in place of the one each impl names", "path"),
     Option("threads", "math threads of workers; default: the machine's processors", "int"),
-    Option("compare", "show the compiled host beside certified plans, measured in one process", "switch", default=True),
+    Option("comparison", "show the compiled host beside certified plans, in one process", "switch", default=True),
 )
 BY_KEY: Final = {option.key: option for option in OPTIONS}
 SELECTING: Final = tuple(option for option in OPTIONS if option.name in DIMENSIONS)

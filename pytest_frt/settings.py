@@ -155,6 +155,6 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
         kernel=str(kernel) if kernel else None,
         json=str(report) if report else None,
         threads=_at_least(settings, "threads", 1, threads),
-        compare=settings.get("compare") and not quick,
+        comparison=settings.get("comparison") and not quick,
         origins=dict(settings.origins),
     )

@@ -37,7 +37,7 @@ class RunConfig:
         kernel: Kernel build that overrides the ones impls name, or None.
         json: Path of the JSON report, or None.
         threads: Intra-op threads of workers.
-        compare: Show the compiled host beside certified plans.
+        comparison: Show the compiled host beside certified plans.
         origins: Setting name to where its value came from.
     """
 
@@ -55,5 +55,5 @@ class RunConfig:
     kernel: str | None
     json: str | None
     threads: int
-    compare: bool
+    comparison: bool
     origins: dict[str, str] = field(default_factory=dict)

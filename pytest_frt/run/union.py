@@ -153,7 +153,7 @@ class Unions:
             self._proofs, name, keys, dropped, settled, witnessed, timing, device=record.host.request.device
         )
         comparison: tuple[Measured, ...] = ()
-        if self._config.compare and record.key.form == "eager":
+        if self._config.comparison and record.key.form == "eager":
             course = self._course(record, witnessed)
             comparison = self._clock.compare(course, self._entrant(name, record, settled.units, settled))
         return UnionResult(name, verdict, tuple(one.member for one in chosen), dropped, plan, comparison)

@@ -57,7 +57,7 @@ def settings(folder: Path) -> RunConfig:
         kernel=None,
         json=None,
         threads=1,
-        compare=False,
+        comparison=False,
     )
 
 

@@ -67,8 +67,8 @@ def test_paths_start_where_they_were_written(configured: Configured, pytester: p
 
 
 def test_switch_is_turned_off_again(configured: Configured) -> None:
-    assert run(configured("--frt-host=x", "--frt-no-compare")).compare is False
-    assert run(configured("--frt-host=x", "--frt-compare", table="compare = false")).compare is True
+    assert run(configured("--frt-host=x", "--frt-no-comparison")).comparison is False
+    assert run(configured("--frt-host=x", "--frt-comparison", table="comparison = false")).comparison is True
 
 
 @pytest.mark.parametrize(

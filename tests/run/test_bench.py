@@ -53,7 +53,7 @@ def judged(tmp_path: Path, toy: Any) -> Iterator[Callable[..., Judged]]:
     registry = replace(Registry.load(), impls=Registry.of([Provider("impls", "", "x", tmp_path / "impls")]).impls)
     include = {"host": ("qwen3",), "structure": ("decoder_ffn",), "phase": ("decode",)}
     plain: dict[str, Any] = dict.fromkeys(("checkpoint", "sign_key", "kernel", "json"))
-    flags: dict[str, Any] = {"quick": False, "timing": True, "compare": False, "seed": 3, "threads": 1}
+    flags: dict[str, Any] = {"quick": False, "timing": True, "comparison": False, "seed": 3, "threads": 1}
     out = str(tmp_path / "out")
     config = RunConfig(Selection(include), ("eager",), "tiny", out=out, cache=out, issuer="", **plain, **flags)
     plan = plan_run(config, registry, machine_facts())

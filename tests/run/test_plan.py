@@ -28,7 +28,7 @@ def plan(
 ) -> RunPlan:
     include = {name: (glob,) for name, glob in (ONE | globs).items() if glob}
     plain: dict[str, Any] = dict.fromkeys(("checkpoint", "sign_key", "kernel", "json"))
-    flags: dict[str, Any] = {"quick": False, "timing": True, "compare": False, "seed": 3, "threads": 2}
+    flags: dict[str, Any] = {"quick": False, "timing": True, "comparison": False, "seed": 3, "threads": 2}
     config = RunConfig(Selection(include), forms, size, out="/out", cache="/cache", issuer="", **plain, **flags)
     return plan_run(config, registry, [CPU])
 

@@ -44,7 +44,7 @@ class Clock:
 class Settings:
     """The one setting that unions read."""
 
-    compare: bool = False
+    comparison: bool = False
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Trial:
     speeds: dict[str, float]
 
     def judge(
-        self, answers: Sequence[Any] = (), verdicts: Sequence[Verdict] = (WIN,), *, compare: bool = False
+        self, answers: Sequence[Any] = (), verdicts: Sequence[Verdict] = (WIN,), *, comparison: bool = False
     ) -> UnionResult:
         toy = self.toy
         structures = {impl: f"s_{impl}" for impl in self.seats}
@@ -75,7 +75,7 @@ class Trial:
             record = toy.record(impl, structures[impl])
             alone = Settling(toy.Stages([toy.Answer()]), toy.question(record.unit), found, lifecycle=True).run()
             passed.append((record, alone, toy.timing(self.speeds[impl])))
-        config, stages, clock = Settings(compare), self.stages, self.clock
+        config, stages, clock = Settings(comparison), self.stages, self.clock
         unions: Any = Unions(config, Bench(Registry(), 1, 0), stages, clock, lambda _: ())  # type: ignore[arg-type]
         result: UnionResult = unions.judge("toy-cpu", passed, found)
         return result
@@ -91,7 +91,7 @@ def impls(names: Sequence[str]) -> list[str]:
 
 
 def test_what_holds_together_is_one_plan(two: Trial) -> None:
-    result = two.judge(compare=True)
+    result = two.judge(comparison=True)
     assert isinstance(result.verdict, Pass)
     assert result.proven is not None
     assert impls(result.proven.keys) == ["fast", "slow"]
