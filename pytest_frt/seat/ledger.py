@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -86,13 +86,18 @@ class Counts:
         """Return the calls with this outcome, eager and compiled."""
         return self.eager[admission] + int(self.traced[admission].item())
 
-    def entry(self) -> LedgerEntry:
-        """Return the counts as evidence."""
-        reasons = {kind.word: count for kind in Admission if kind.fallback and (count := self.total(kind))}
+    def entry(self, replayed: Sequence[int] = (0,) * len(Admission)) -> LedgerEntry:
+        """Return the counts as evidence.
+
+        Args:
+            replayed: Calls inside replayed graphs, by :class:`Admission`.
+        """
+        totals = [self.total(kind) + replayed[kind] for kind in Admission]
+        reasons = {kind.word: totals[kind] for kind in Admission if kind.fallback and totals[kind]}
         return LedgerEntry(
             seat=self.seat,
-            served=self.total(Admission.SERVED),
-            band=self.total(Admission.ROWS),
+            served=totals[Admission.SERVED],
+            band=totals[Admission.ROWS],
             fallbacks=sum(reasons.values()),
             reasons=reasons,
             restored=self.restored,
@@ -107,23 +112,53 @@ class Counts:
                 counter.zero_()
 
 
+class Replayed(Protocol):
+    """A captured graph that says what its replays did."""
+
+    def counts(self, seat: str) -> tuple[int, ...]:
+        """Return a seat's calls by :class:`Admission` over all replays."""
+
+    def reset(self) -> None:
+        """Count replays from zero again."""
+
+
 class Ledger:
     """The counters of all seats of one attachment, in the order of attaching."""
 
     def __init__(self, counts: Iterable[Counts]) -> None:
         self._counts = tuple(counts)
+        self._graphs: list[Replayed] = []
 
     def __iter__(self) -> Iterator[LedgerEntry]:
         return iter(self.entries())
 
     def entries(self) -> tuple[LedgerEntry, ...]:
-        """Return one entry per seat."""
-        return tuple(counts.entry() for counts in self._counts)
+        """Return one entry per seat, replays of captured graphs included."""
+        return tuple(counts.entry(self._replayed(counts.seat)) for counts in self._counts)
+
+    def add_graph(self, graph: Replayed) -> None:
+        """Count the replays of a captured graph from now on."""
+        self._graphs.append(graph)
+
+    def snapshot(self) -> dict[str, tuple[int, ...]]:
+        """Return each seat's eager counts by :class:`Admission`."""
+        return {counts.seat: tuple(counts.eager) for counts in self._counts}
+
+    def restore(self, snapshot: Mapping[str, Sequence[int]]) -> None:
+        """Set the eager counts back: calls that were captured have not run."""
+        for counts in self._counts:
+            counts.eager[:] = snapshot[counts.seat]
+
+    def _replayed(self, seat: str) -> tuple[int, ...]:
+        each = [graph.counts(seat) for graph in self._graphs]
+        return tuple(sum(column) for column in zip(*each, strict=True)) if each else (0,) * len(Admission)
 
     def reset(self) -> None:
         """Set every counter of every seat to zero."""
         for counts in self._counts:
             counts.reset()
+        for graph in self._graphs:
+            graph.reset()
 
     def because(self) -> dict[str, str]:
         """Return seat id to reason, for the seats that were given back to the host."""
