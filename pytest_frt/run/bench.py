@@ -14,7 +14,7 @@ from pytest_frt.errors import StorageFault
 from pytest_frt.gates import contract, null_control
 from pytest_frt.lab.client import LabClient
 from pytest_frt.rules.fold import RECORD_GATES
-from pytest_frt.run import proof
+from pytest_frt.run import proof, shown
 from pytest_frt.run.clocking import Clock, Course, Entrant
 from pytest_frt.run.custody import Sources
 from pytest_frt.run.results import GateResult, UnionResult
@@ -175,7 +175,7 @@ class Bench:
         weights = witnessed.evidence.host.weights
         verdict = null_control.judge(witnessed.evidence.null, phase=record.key.phase, weights=weights)
         seats = tuple(s.id for s in witnessed.evidence.seats if s.structure == record.key.cell.structure)
-        return GateResult(record.id, "null_control", verdict, seats)
+        return GateResult(record.id, "null_control", verdict, seats, shown=shown.of_host(witnessed.evidence))
 
     def _settle(self, record: RecordPlan) -> Settled:
         if record.id not in self._settled:
@@ -206,7 +206,8 @@ class Bench:
         return self._from_settled(record, "seats")
 
     def _parity(self, record: RecordPlan) -> GateResult:
-        return self._from_settled(record, "parity")
+        seen = shown.of_seams(self._settle(record), record.unit, self.limits(record.unit.structure))
+        return replace(self._from_settled(record, "parity"), shown=seen)
 
     def _ledger(self, record: RecordPlan) -> GateResult:
         return self._from_settled(record, "ledger")
@@ -240,8 +241,8 @@ class Bench:
                 proof.keep(Path(self._config.out), record, settled.tried, timing)
             except StorageFault as fault:
                 proven, unkept = None, fault.diagnostics()
-        ratios = proof.ratios(timing) if timing else ()
-        return GateResult(record.id, "net_win", verdict, settled.survivors, proven=proven, ratios=ratios, unkept=unkept)
+        result = GateResult(record.id, "net_win", verdict, settled.survivors, proven=proven, unkept=unkept)
+        return replace(result, ratios=proof.ratios(timing), shown=shown.of_timing(timing)) if timing else result
 
     def _time_group(self, record: RecordPlan) -> None:
         """Time every record that shares impl file, kernel build, host and form with this one."""

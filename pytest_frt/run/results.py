@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pytest_frt.contracts.record import PlanRecord, Record
 from pytest_frt.contracts.verdict import Measured, Refusal, Verdict
+from pytest_frt.run.shown import Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class GateResult:
         proven: The record, set by the last gate only when every gate passed.
         ratios: Unit ratios of a timed record, base over candidate by the worker's clock, one sequence per process.
         unkept: Why the evidence of a record that passed could not be kept; ``proven`` is then None.
+        shown: What a report shows beside the verdict; None when the gate has nothing to add.
     """
 
     record: str
@@ -33,6 +35,7 @@ class GateResult:
     proven: Record | None = None
     ratios: tuple[tuple[float, ...], ...] = ()
     unkept: str = ""
+    shown: Shown | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class UnionResult:
             payload digests.
         comparison: One-process comparisons for people, never part of a certificate.
         seconds: Wall time.
+        ratios: Unit ratios of the last try, as in ``GateResult``; none when one member stands as it was timed alone.
     """
 
     union: str
@@ -66,3 +70,4 @@ class UnionResult:
     proven: PlanRecord | None = None
     comparison: tuple[Measured, ...] = ()
     seconds: float = 0.0
+    ratios: tuple[tuple[float, ...], ...] = ()

@@ -97,7 +97,7 @@ class Unions:
             if isinstance(verdict, Pass) and settled and timing:
                 return self._proven(name, chosen, dropped, verdict, settled, timing, witnessed)
             if len(chosen) == 1 or not isinstance(verdict, Refusal | Inconclusive):
-                return UnionResult(name, verdict, members, dropped)
+                return UnionResult(name, verdict, members, dropped, ratios=_ratios(chosen, timing))
             refused = [refusal for some in settled.refused.values() for refusal in some] if settled else []
             standings = [union.Standing(one.record.id, one.settled.survivors, one.speed) for one in chosen]
             worst = union.worst_unit(standings, refused)
@@ -156,4 +156,10 @@ class Unions:
         if self._config.comparison and record.key.form == "eager":
             course = self._course(record, witnessed)
             comparison = self._clock.compare(course, self._entrant(name, record, settled.units, settled))
-        return UnionResult(name, verdict, tuple(one.member for one in chosen), dropped, plan, comparison)
+        members = tuple(one.member for one in chosen)
+        return UnionResult(name, verdict, members, dropped, plan, comparison, ratios=_ratios(chosen, timing))
+
+
+def _ratios(chosen: Sequence[Alone], timing: TimingEvidence | None) -> tuple[tuple[float, ...], ...]:
+    """Return what was timed together; a member that stands alone has shown its own ratios."""
+    return proof.ratios(timing) if timing and len(chosen) > 1 else ()
