@@ -70,6 +70,7 @@ OPTIONS: Final = (
     Option("quick", "provisional timing, 3 processes of 8 pairs: certifies nothing", "flag", default=False),
     Option("no-timing", "stop after the contract gate: certifies nothing", "flag", default=False),
     Option("json", "write a JSON report to this file", "path"),
+    Option("html", "write an HTML report to this file: one page, readable offline", "path"),
     Option("kernel", "kernel build to judge in place of the one each impl names", "path"),
     Option("threads", "math threads of workers; default: the machine's processors", "int"),
     Option("comparison", "show the compiled host beside certified plans, in one process", "switch", default=True),

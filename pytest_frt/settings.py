@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_frt.errors import UsageFault
 from pytest_frt.options import BY_KEY, DIMENSIONS, TABLE, Option, nearest, read_table
+from pytest_frt.report import drawing
 from pytest_frt.run.config import RunConfig, Selection
 
 if TYPE_CHECKING:
@@ -118,6 +119,14 @@ def _at_least(settings: Settings, key: str, lowest: int, default: int) -> int:
     return default if value is None else int(value)
 
 
+def _page(settings: Settings, *, is_worker: bool) -> str | None:
+    """Return where the HTML report goes; what draws it must be installed before anything is measured."""
+    page = settings.path("html")
+    if page is not None and not is_worker:
+        drawing.check_extra()
+    return str(page) if page else None
+
+
 def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfig:
     """Build the run's settings.
 
@@ -154,6 +163,7 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
         timing=not settings.get("no_timing"),
         kernel=str(kernel) if kernel else None,
         json=str(report) if report else None,
+        html=_page(settings, is_worker=is_worker),
         threads=_at_least(settings, "threads", 1, threads),
         comparison=settings.get("comparison") and not quick,
         origins=dict(settings.origins),

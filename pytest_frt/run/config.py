@@ -39,6 +39,7 @@ class RunConfig:
         threads: Intra-op threads of workers.
         comparison: Show the compiled host beside certified plans.
         origins: Setting name to where its value came from.
+        html: Path of the HTML report, or None.
     """
 
     selection: Selection
@@ -57,3 +58,4 @@ class RunConfig:
     threads: int
     comparison: bool
     origins: dict[str, str] = field(default_factory=dict)
+    html: str | None = None
