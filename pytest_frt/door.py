@@ -144,7 +144,7 @@ class _Trial:
         scheme = load_scheme(str(self.door.registry.scheme(self.scheme_name).file))
         passes = [partial(self.root[SEAT], x) for x in calibration]  # type: ignore[index]
         scales = calibrate(self.root, passes, [self.facts], scheme)
-        impl = self.entry.impl
+        impl, kind = self.entry.impl, next(self.root.parameters()).device.type
         bound, refused = bind_unit(
             self.root,
             [self.facts],
@@ -152,7 +152,7 @@ class _Trial:
             impl=load_impl(self.entry),
             scheme=self.scheme_name,
             scales=scales,
-            kernel=kernels.load_build(resolve(impl.kernel, local=self.builds)),
+            kernel=kernels.load_build(resolve(impl.kernel, local=self.builds, backend=kind)),
             rows=impl.rows[self.scheme_name],
         )
         if refused:

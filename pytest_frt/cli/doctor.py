@@ -110,13 +110,14 @@ def _devices() -> Iterator[Check]:
 
 
 def _kernels() -> Iterator[Check]:
-    for repo in sorted({entry.impl.kernel for entry in Registry.load().impls.values()}):
+    wanted = {(entry.impl.kernel, kind) for entry in Registry.load().impls.values() for kind in entry.impl.devices}
+    for repo, kind in sorted(wanted):
         try:
-            build = resolve(repo)
+            build = resolve(repo, backend=kind)
         except FrtError as fault:
-            yield Check(WARN, f"kernel {repo}", fault.message)
+            yield Check(WARN, f"kernel {repo} on {kind}", fault.message)
         else:
-            yield Check(OK, f"kernel {repo}", f"{build.facts.variant} in {build.folder}")
+            yield Check(OK, f"kernel {repo} on {kind}", f"{build.facts.variant} in {build.folder}")
 
 
 def _folders() -> Iterator[Check]:

@@ -67,11 +67,13 @@ class RunPlan:
         records: Records in a stable order.
         unions: One per group of records.
         not_supported: Cells that cannot run here, each with its reason.
+        aside: Ids of records that were selected and are left to another fraction, or kept from an earlier run.
     """
 
     records: tuple[RecordPlan, ...]
     unions: tuple[UnionPlan, ...]
     not_supported: tuple[NotSupported, ...]
+    aside: tuple[str, ...] = ()
 
 
 def default_size(spec: HostSpec, device: str) -> str:
@@ -121,21 +123,21 @@ class _Kernels:
 
     def __init__(self, override: str | None) -> None:
         self._override = Path(override) if override else None
-        self._found: dict[str, KernelBuild | KernelUnavailable] = {}
+        self._found: dict[tuple[str, str], KernelBuild | KernelUnavailable] = {}
 
-    def of(self, repo: str) -> KernelBuild | KernelUnavailable:
-        """Return the build that serves this machine, or why there is none."""
-        if repo not in self._found:
+    def of(self, repo: str, kind: str) -> KernelBuild | KernelUnavailable:
+        """Return the build that serves a device kind of this machine, or why there is none."""
+        if (repo, kind) not in self._found:
             try:
-                self._found[repo] = resolve(repo, override=self._override)
+                self._found[repo, kind] = resolve(repo, override=self._override, backend=kind)
             except KernelUnavailable as absent:
-                self._found[repo] = absent
-        return self._found[repo]
+                self._found[repo, kind] = absent
+        return self._found[repo, kind]
 
 
 def _unit(cell: Cell, registry: Registry, kernels: _Kernels) -> UnitRef | NotSupported:
     entry = registry.impl(cell.structure, cell.impl)
-    kernel = kernels.of(entry.impl.kernel)
+    kernel = kernels.of(entry.impl.kernel, registry.device(cell.device).spec.kind)
     if isinstance(kernel, KernelUnavailable):
         return NotSupported(cell, kernel.message)
     return UnitRef(

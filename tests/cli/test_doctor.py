@@ -20,7 +20,7 @@ Frt = Callable[..., tuple[int, str, str]]
 @pytest.fixture(autouse=True)
 def _no_kernel_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     build = SimpleNamespace(facts=SimpleNamespace(variant="torch-cpu"), folder=Path("/kernels"))
-    monkeypatch.setattr(doctor, "resolve", lambda _: build)
+    monkeypatch.setattr(doctor, "resolve", lambda _, backend: build if backend else None)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_broken_provider_fails_with_its_reason(frt: Frt, monkeypatch: pytest.Mon
 
 
 def test_kernel_that_serves_no_such_machine_warns(frt: Frt, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(repo: str) -> object:
-        raise KernelUnavailable(f"no build of {repo} serves this machine")
+    def absent(repo: str, backend: str) -> object:
+        raise KernelUnavailable(f"no build of {repo} serves this machine for {backend}")
 
     monkeypatch.setattr(doctor, "resolve", absent)
     status, out, _ = frt("doctor")
     assert status == 0
-    assert "warn kernel pytest-frt/frt-cpu: no build" in out
+    assert "warn kernel pytest-frt/frt-cpu on cpu: no build" in out
 
 
 def test_cache_that_cannot_be_written_fails(frt: Frt, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,13 @@ def toy_facts(structure: str, block: int = 0) -> SeatFacts:
 def toy_impl(structure: str, gain: float = 2.0) -> ModuleType:
     module = ModuleType(f"toy_{structure}")
     module.IMPL = Impl(  # type: ignore[attr-defined]
-        name="toy", structure=structure, version=1, schemes=("none",), kernel="toy/kernel", rows={"none": (1, 8)}
+        name="toy",
+        structure=structure,
+        version=1,
+        schemes=("none",),
+        kernel="toy/kernel",
+        rows={"none": (1, 8)},
+        devices=("cpu", "cuda"),
     )
 
     def bind(seat: BindSeat, _scales: Scales, _kernel: ModuleType) -> nn.Module:

@@ -52,35 +52,35 @@ def plant(tmp_path: Path) -> Iterator[Plant]:
 
 @pytest.mark.parametrize("inside", ["", "build", "build/torch-cpu"], ids=["project", "build", "variant"])
 def test_any_level_of_a_project_names_its_variant(plant: Plant, inside: str) -> None:
-    module, facts = kernels.load(REPO, plant() / inside)
+    module, facts = kernels.load(REPO, plant() / inside, backend="cpu")
     assert module.VALUE == 1
     assert (facts.repo, facts.variant, facts.revision) == (REPO, "torch-cpu", facts.tree_digest)
 
 
 def test_import_writes_no_bytecode(plant: Plant) -> None:
     root = plant()
-    kernels.load(REPO, root)
+    kernels.load(REPO, root, backend="cpu")
     assert not list(root.rglob("__pycache__"))
     assert sys.pycache_prefix is None
 
 
 def test_same_build_loads_once(plant: Plant) -> None:
     root = plant()
-    first, _ = kernels.load(REPO, root)
-    assert kernels.load(REPO, root / "build")[0] is first
+    first, _ = kernels.load(REPO, root, backend="cpu")
+    assert kernels.load(REPO, root / "build", backend="cpu")[0] is first
 
 
 def test_same_bytes_elsewhere_are_the_loaded_module(plant: Plant) -> None:
-    first, facts = kernels.load(REPO, plant("a", kernel_id="toy_twin"))
-    second, again = kernels.load(REPO, plant("b", kernel_id="toy_twin"))
+    first, facts = kernels.load(REPO, plant("a", kernel_id="toy_twin"), backend="cpu")
+    second, again = kernels.load(REPO, plant("b", kernel_id="toy_twin"), backend="cpu")
     assert second is first
     assert again.tree_digest == facts.tree_digest
 
 
 def test_two_builds_of_one_id_do_not_mix(plant: Plant) -> None:
-    kernels.load(REPO, plant("a", kernel_id="toy_clash", value=1))
+    kernels.load(REPO, plant("a", kernel_id="toy_clash", value=1), backend="cpu")
     with pytest.raises(KernelMismatch, match="submodules would mix"):
-        kernels.load(REPO, plant("b", kernel_id="toy_clash", value=2))
+        kernels.load(REPO, plant("b", kernel_id="toy_clash", value=2), backend="cpu")
 
 
 @pytest.mark.parametrize("kernel_id", ["json", "torch", "yaml", "../evil", "Toy", "9toy", "aten", ""])
@@ -90,14 +90,14 @@ def test_unsafe_id_is_refused_and_replaces_nothing(plant: Plant, kernel_id: str)
     file.write_text(json.dumps({**json.loads(file.read_text()), "id": kernel_id}))
     before = dict(sys.modules)
     with pytest.raises(KernelRefused, match="its id"):
-        kernels.load(REPO, root)
+        kernels.load(REPO, root, backend="cpu")
     assert {name: module for name, module in sys.modules.items() if name in before} == before
 
 
 def test_id_loaded_by_somebody_else_is_refused(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "toy_foreign", sys)
     with pytest.raises(KernelRefused, match="already imported"):
-        kernels.load(REPO, plant(kernel_id="toy_foreign"))
+        kernels.load(REPO, plant(kernel_id="toy_foreign"), backend="cpu")
 
 
 SPOILED: dict[str, tuple[str, Callable[[Path], object]]] = {
@@ -112,7 +112,7 @@ def test_invalid_tree_is_refused(plant: Plant, fault: str, spoil: Callable[[Path
     root = plant()
     spoil(root / "build/torch-cpu")
     with pytest.raises(TreeInvalid) as caught:
-        kernels.load(REPO, root)
+        kernels.load(REPO, root, backend="cpu")
     assert caught.value.fault == fault
 
 
@@ -126,12 +126,12 @@ def test_bytecode_left_by_an_installer_never_runs(
         str(tmp_path / "other.py"), str(planted), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
     )
     monkeypatch.setattr(kernel_build, "_own_folder", lambda: tmp_path)
-    assert kernels.load(REPO, root)[0].VALUE == 1
+    assert kernels.load(REPO, root, backend="cpu")[0].VALUE == 1
 
 
 def test_byte_changed_after_reading_is_refused(plant: Plant) -> None:
     root = plant()
-    build = kernels.read_build(REPO, root)
+    build = kernels.read_build(REPO, root, backend="cpu")
     (root / "build/torch-cpu/inner.py").write_text("VALUE = 2\n")
     with pytest.raises(KernelMismatch, match="tree digest"):
         kernels.load_build(build)
@@ -142,14 +142,14 @@ def test_module_from_outside_the_folder_is_refused(plant: Plant, tmp_path: Path)
     (tmp_path / "away.py").write_text("VALUE = 3\n")
     (root / "build/torch-cpu/__init__.py").write_text(f"__path__.insert(0, {str(tmp_path)!r})\nfrom . import away\n")
     with pytest.raises(KernelRefused, match="outside"):
-        kernels.load(REPO, root)
+        kernels.load(REPO, root, backend="cpu")
 
 
 def test_build_within_a_build_is_refused(plant: Plant) -> None:
     inner = plant("deep", kernel_id="json") / "build" / "torch-cpu"
     inner.rename(plant() / "build" / "torch-cpu" / "torch-cpu")
     with pytest.raises(KernelRefused, match="another build"):
-        kernels.load(REPO, inner.parents[2] / "toy")
+        kernels.load(REPO, inner.parents[2] / "toy", backend="cpu")
 
 
 @pytest.mark.parametrize(
@@ -159,19 +159,19 @@ def test_build_within_a_build_is_refused(plant: Plant) -> None:
 )
 def test_unusable_metadata_is_refused(plant: Plant, metadata: dict[str, object]) -> None:
     with pytest.raises(KernelRefused, match=r"metadata\.json"):
-        kernels.load(REPO, plant(**metadata))
+        kernels.load(REPO, plant(**metadata), backend="cpu")
 
 
 @pytest.mark.parametrize("where", ["nowhere", "empty"])
 def test_no_kernel_is_unavailable(tmp_path: Path, where: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(KernelUnavailable, match="holds no build"):
-        kernels.load(REPO, tmp_path / where)
+        kernels.load(REPO, tmp_path / where, backend="cpu")
 
 
 def test_build_for_other_machines_is_unavailable_with_the_reason(plant: Plant) -> None:
     with pytest.raises(KernelUnavailable, match="torch29"):
-        kernels.load(REPO, plant(variant="torch29-cxx11-cpu-x86_64-linux"))
+        kernels.load(REPO, plant(variant="torch29-cxx11-cpu-x86_64-linux"), backend="cpu")
 
 
 def test_override_beats_local_beats_own(plant: Plant) -> None:
@@ -179,20 +179,20 @@ def test_override_beats_local_beats_own(plant: Plant) -> None:
     own = kernels.resolve("pytest-frt/frt-cpu", backend="cpu")
     local = {own.facts.repo: yours}
     assert own.id.startswith("frt_cpu_")
-    assert kernels.resolve(own.facts.repo, local=local).folder.is_relative_to(yours)
-    assert kernels.resolve(own.facts.repo, local=local, override=mine).folder.is_relative_to(mine)
+    assert kernels.resolve(own.facts.repo, local=local, backend="cpu").folder.is_relative_to(yours)
+    assert kernels.resolve(own.facts.repo, local=local, override=mine, backend="cpu").folder.is_relative_to(mine)
 
 
 def test_unknown_repo_names_the_next_step() -> None:
     with pytest.raises(KernelUnavailable, match="acme/absent") as caught:
-        kernels.resolve("acme/absent")
+        kernels.resolve("acme/absent", backend="cpu")
     assert "--frt-kernel" in caught.value.hint
 
 
 @pytest.mark.parametrize("pin", ["main", ">=1", "abc"])
 def test_pin_that_moves_is_refused(tmp_path: Path, pin: str) -> None:
     with pytest.raises(SpecError, match="40 hex digits"):
-        kernels.resolve("acme/absent", pin=HubPin(pin, tmp_path))
+        kernels.resolve("acme/absent", pin=HubPin(pin, tmp_path), backend="cpu")
 
 
 def test_published_build_is_copied_out_of_the_cache(plant: Plant, tmp_path: Path) -> None:
