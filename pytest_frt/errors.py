@@ -99,6 +99,12 @@ class EvidenceError(FrtError):
     code = "EVIDENCE"
 
 
+class WaiverFault(FrtError):
+    """A waiver expired, covers nothing, or covers a gate that needs none."""
+
+    code = "WAIVER"
+
+
 class StorageFault(FrtError):
     """The output directory cannot be written; what was measured before stays on disk."""
 

@@ -30,6 +30,8 @@ class Option(NamedTuple):
             (repeatable, commas).
         default: Value when nothing says otherwise.
         choices: Allowed values; empty for any.
+        metavar: What help calls the value; empty for ``GLOB`` or ``VALUE``.
+        const: Value when the option is given without one; empty where it needs one.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Option(NamedTuple):
     kind: str = "text"
     default: str | int | bool | tuple[str, ...] | None = None
     choices: tuple[str, ...] = ()
+    metavar: str = ""
+    const: str = ""
 
     @property
     def dest(self) -> str:
@@ -71,6 +75,23 @@ OPTIONS: Final = (
     Option("no-timing", "stop after the contract gate: certifies nothing", "flag", default=False),
     Option("json", "write a JSON report to this file", "path"),
     Option("html", "write an HTML report to this file: one page, readable offline", "path"),
+    Option("waivers", "TOML or YAML file of failures that somebody answers for, until a day", "path"),
+    Option("resume", "keep records whose certificate in --frt-out still holds here", "flag", default=False),
+    Option("fraction", "judge the records of one fraction, I,N for the I-th of N", metavar="I,N"),
+    Option(
+        "compare",
+        "compare with an earlier JSON report; 'last': this --frt-out's",
+        "path",
+        metavar="PATH|last",
+        const="last",
+    ),
+    Option(
+        "compare-fail",
+        "fail on regressions: ratio:2%, parity:10%, outcome (repeatable, commas)",
+        "list",
+        (),
+        metavar="EXPR",
+    ),
     Option("kernel", "kernel build to judge in place of the one each impl names", "path"),
     Option("threads", "math threads of workers; default: the machine's processors", "int"),
     Option("comparison", "show the compiled host beside certified plans, in one process", "switch", default=True),
@@ -89,9 +110,12 @@ def add_options(parser: pytest.Parser) -> None:
             if option.kind == "switch":
                 group.addoption(f"--frt-no-{option.name}", dest=dest, action="store_false", default=None, help="do not")
         elif option.kind == "list":
-            group.addoption(flag, dest=dest, action="append", default=None, metavar="GLOB", help=option.help)
+            metavar = option.metavar or "GLOB"
+            group.addoption(flag, dest=dest, action="append", default=None, metavar=metavar, help=option.help)
         else:
-            group.addoption(flag, dest=dest, default=None, metavar="VALUE", help=option.help)
+            more = {"nargs": "?", "const": option.const} if option.const else {}
+            metavar = option.metavar or "VALUE"
+            group.addoption(flag, dest=dest, default=None, metavar=metavar, help=option.help, **more)
         if option.kind == "list":
             parser.addini(dest, option.help, type="linelist", default=None)
         else:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 import pytest
 
-from pytest_frt.contracts.verdict import NotRun
+from pytest_frt.contracts.verdict import NotRun, Outcome
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.errors import FrtError
 from pytest_frt.registry import Registry
-from pytest_frt.report import header, lines, summary
-from pytest_frt.report.collected import Collected
+from pytest_frt.report import header, lines, summary, waived
+from pytest_frt.report.collected import Collected, waived_by
 from pytest_frt.report.ending import Ending, check_room, end
 from pytest_frt.report.progress import TerminalProgress
 from pytest_frt.report.told import Fault, Told, fails, word
@@ -23,6 +24,7 @@ from pytest_frt.run.results import GateResult, UnionResult
 from pytest_frt.selection import Wanted, wanted
 from pytest_frt.settings import Settings
 from pytest_frt.spec import codec
+from pytest_frt.waivers import Waiver, find, load
 
 if TYPE_CHECKING:
     from pytest_frt.hookspecs import Judge
@@ -32,6 +34,7 @@ MARKER: Final = "frt_gate"
 UNION: Final = "union"
 SUBJECT: Final = pytest.StashKey[str]()
 TOLD: Final = pytest.StashKey[Told]()
+WAIVER: Final = pytest.StashKey[Waiver]()
 UNFINISHED: Final = {pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR}
 """Exit states of pytest in which a run came to no end worth stating."""
 PLACEHOLDER: Final = "[NOTSET]"
@@ -49,6 +52,7 @@ class Session:
         config: pytest's configuration.
         asked: What was asked for.
         plan: What will be judged.
+        waivers: Every entry of ``--frt-waivers``.
         collected: What items told; filled in the controller from test reports.
         ending: What the controller wrote; None until then.
     """
@@ -56,6 +60,7 @@ class Session:
     config: pytest.Config
     asked: Wanted
     plan: RunPlan
+    waivers: tuple[Waiver, ...] = ()
     collected: Collected = field(default_factory=Collected)
     ending: Ending | None = None
     _judge: Judge | None = None
@@ -72,7 +77,10 @@ class Session:
         is_worker = hasattr(config, "workerinput")
         asked = wanted(Settings(config), Registry.load(), machine_facts(), is_worker=is_worker)
         plan = config.hook.pytest_frt_plan(config=config, settings=asked.settings, registry=asked.registry)
-        return cls(config, asked, plan)
+        waivers = load(Path(asked.settings.waivers)) if asked.settings.waivers else ()
+        made = cls(config, asked, plan, waivers)
+        made.collected.waivers = tuple(one for one in waivers if not one.over(_today(), header.OWN_VERSION))
+        return made
 
     @property
     def settings(self) -> RunConfig:
@@ -119,7 +127,7 @@ class Session:
                 item, Told(record.id, gate, fault=found), f"{found.message}\n  rerun: {self.rerun.record(record)}"
             )
         self._tell(item, Told(record.id, gate, result=found))
-        if fails(found.verdict):
+        if fails(found.verdict) and not self._waive(item, record.id, gate):
             pytest.fail(lines.failure(found, self.rerun.record(record)), pytrace=False)
         if found.unkept:
             pytest.fail(f"{found.unkept}\n  rerun: {self.rerun.record(record)}", pytrace=False)
@@ -138,8 +146,19 @@ class Session:
                 item, Told(union.name, UNION, fault=found), f"{found.message}\n  rerun: {self.rerun.union(union)}"
             )
         self._tell(item, Told(union.name, UNION, union=found))
-        if fails(found.verdict):
+        if fails(found.verdict) and not self._waive(item, union.name, UNION):
             pytest.fail(lines.union_failure(found, self.rerun.union(union)), pytrace=False)
+
+    def _waive(self, item: pytest.Item, subject: str, gate: str) -> bool:
+        """Give a failing item its waiver, if there is one: it then neither fails nor passes."""
+        waiver = find(self.collected.waivers, subject, gate)
+        if waiver is None:
+            return False
+        item.stash[WAIVER] = waiver
+        said = dict(item.user_properties)
+        failed = {"frt_waived": said["frt_outcome"], "frt_waiver": waived_by(waiver)}
+        item.user_properties[:] = (said | {"frt_outcome": Outcome.WAIVED.value} | failed).items()
+        return True
 
     def _asked(self, ask: Callable[[], R]) -> R | Fault:
         """Return a result, or the fault that came in its place: pytest would show a fault as the end of a chain."""
@@ -170,7 +189,8 @@ class Session:
             carried = {"frt_subject": subject}
             told = item.stash.get(TOLD, None) if report.when == "call" else None
             if told is not None:
-                carried |= {"frt_told": codec.dumps(told), "frt_word": word(told.verdict) if told.verdict else ""}
+                said = Outcome.WAIVED.value if WAIVER in item.stash else word(told.verdict) if told.verdict else ""
+                carried |= {"frt_told": codec.dumps(told), "frt_word": said}
             vars(report).update(carried)
         return report
 
@@ -215,7 +235,9 @@ class Session:
         if hasattr(self.config, "workerinput") or exitstatus in UNFINISHED:
             return
         if not self.config.option.collectonly:
-            self.ending = end(self.collected, self.settings, self.plan, self.rerun)
+            world = waived.World(self.plan, self.asked.registry, self.collected)
+            standings = waived.standings(self.waivers, world, _today(), header.OWN_VERSION)
+            self.ending = end(self.collected, self.settings, self.plan, self.rerun, standings)
         if exitstatus != pytest.ExitCode.INTERRUPTED:
             session.exitstatus = self._exit_status(exitstatus)
 
@@ -245,6 +267,10 @@ class Session:
         """End the workers of a run that was cut short."""
         if self._judge is not None:
             self._judge.close()
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
 
 
 def _gate(item: pytest.Item) -> str:

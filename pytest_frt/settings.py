@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pytest
 
 COMMAND_LINE: Final = "command line"
+LAST: Final = "last"
+"""In the place of a path to compare with: the report that the last run left in the output directory."""
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -119,6 +121,35 @@ def _at_least(settings: Settings, key: str, lowest: int, default: int) -> int:
     return default if value is None else int(value)
 
 
+def _file(settings: Settings, key: str) -> str | None:
+    """Return a path setting whose file must be there."""
+    path = settings.path(key)
+    if path is not None and not path.is_file():
+        raise UsageFault(f"{key} = {path} from {settings.origins[key]} is no file", hint="check the path")
+    return str(path) if path else None
+
+
+def _fraction(settings: Settings) -> tuple[int, int] | None:
+    value = settings.get("fraction")
+    if value is None:
+        return None
+    parts = [part.strip() for part in value.split(",")]
+    said = f"fraction = {value!r} from {settings.origins['fraction']}"
+    if len(parts) != len(("I", "N")) or not all(part.isdecimal() for part in parts):
+        raise UsageFault(f"{said} is no I,N", hint="the second of four: --frt-fraction=2,4")
+    index, count = map(int, parts)
+    if not 1 <= index <= count:
+        raise UsageFault(f"{said} counts from 1 to {count}", hint=f"the last is {max(count, 1)},{max(count, 1)}")
+    return index, count
+
+
+def _earlier(settings: Settings) -> str | None:
+    """Return the report to compare with; the last one of an output directory need not be there yet."""
+    if settings.get("compare") == LAST:
+        return LAST
+    return _file(settings, "compare")
+
+
 def _page(settings: Settings, *, is_worker: bool) -> str | None:
     """Return where the HTML report goes; what draws it must be installed before anything is measured."""
     page = settings.path("html")
@@ -166,5 +197,10 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
         html=_page(settings, is_worker=is_worker),
         threads=_at_least(settings, "threads", 1, threads),
         comparison=settings.get("comparison") and not quick,
+        waivers=_file(settings, "waivers"),
+        resume=settings.get("resume"),
+        fraction=_fraction(settings),
+        compare=_earlier(settings),
+        compare_fail=settings.get("compare_fail"),
         origins=dict(settings.origins),
     )

@@ -9,9 +9,10 @@ from typing import Final
 from pytest_frt.contracts.record import PlanRecord, Record
 from pytest_frt.contracts.verdict import Outcome
 from pytest_frt.errors import StorageFault
-from pytest_frt.report.told import Fault, Told
+from pytest_frt.report.told import Fault, Told, fails
 from pytest_frt.rules.fold import PLAN_GATES, RECORD_GATES, Folded, exit_code, fold
 from pytest_frt.run.results import GateResult, UnionResult
+from pytest_frt.waivers import Waiver, find
 
 NOT_COUNTED: Final = "not_counted"
 """Reason word of what passed and may not be stated."""
@@ -26,12 +27,14 @@ class Collected:
         unions: Union name to result.
         faults: Record key id or union name to the fault that stopped it.
         tainted: Record key id or union name to why nothing may be stated of it.
+        waivers: Those that hold today.
     """
 
     gates: dict[str, dict[str, GateResult]] = field(default_factory=dict)
     unions: dict[str, UnionResult] = field(default_factory=dict)
     faults: dict[str, Fault] = field(default_factory=dict)
     tainted: dict[str, str] = field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
 
     def add(self, told: Told, *, flaw: str = "") -> None:
         """Add one item's message.
@@ -71,6 +74,19 @@ class Collected:
 
     def folded(self, record: str) -> Folded:
         """Return the outcome of one record: what the gates that were run say, ``NOT_RUN`` where some were not."""
+        found = self._said(record)
+        result = self.gates.get(record, {}).get(found.gate)
+        return self._waived(record, found, result) if result else found
+
+    def _waived(self, subject: str, found: Folded, result: GateResult | UnionResult) -> Folded:
+        """Give a failure that somebody answers for its own word; it stays what it is: neither correct nor proven."""
+        waiver = find(self.waivers, subject, found.gate) if fails(result.verdict) else None
+        if waiver is None:
+            return found
+        detail = f"{waived_by(waiver)}; {found.outcome.value} {found.detail}"
+        return replace(found, outcome=Outcome.WAIVED, detail=detail)
+
+    def _said(self, record: str) -> Folded:
         gates = self.gates.get(record, {})
         judged = tuple(name for name in RECORD_GATES if name in gates)
         verdicts = [gates[name].verdict for name in judged]
@@ -94,7 +110,7 @@ class Collected:
         result = self.unions[union]
         found = fold([result.verdict], PLAN_GATES)
         if found.outcome is not Outcome.CERTIFIED:
-            return found
+            return self._waived(union, found, result)
         fallen = [one.record for one in result.members if self.folded(one.record).outcome is not Outcome.CERTIFIED]
         why = self.tainted.get(union) or (f"members that do not stand: {', '.join(fallen)}" if fallen else "")
         return Folded(Outcome.NOT_RUN, PLAN_GATES[0], NOT_COUNTED, why) if why else found
@@ -125,3 +141,8 @@ class Collected:
         if code != 1 and self.faults:
             return max(fault.exit_code for fault in self.faults.values())
         return code
+
+
+def waived_by(waiver: Waiver) -> str:
+    """Return who answers for a waived failure, until when, why and where it is tracked."""
+    return f"waived by {waiver.owner} until {waiver.expires}: {waiver.reason} ({waiver.url})"

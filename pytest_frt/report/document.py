@@ -40,6 +40,7 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
             "judged": len(outcomes),
             "correct": sum(one.correct for one in outcomes),
             "certified": sum(one.outcome is Outcome.CERTIFIED for one in outcomes),
+            "waived": sum(one.outcome is Outcome.WAIVED for one in outcomes),
         },
         "records": [_record(collected, plans[name], rerun, ending) for name in collected.gates],
         "unions": [
@@ -56,6 +57,7 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
             for row in plan.not_supported
         ],
         "faults": [{"subject": name, **codec.to_json(fault)} for name, fault in collected.faults.items()],
+        "waivers": [one.json() for one in ending.waivers],
         "keyid": ending.keyid,
         "notes": list(ending.notes),
     }

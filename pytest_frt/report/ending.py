@@ -12,6 +12,7 @@ from pytest_frt.errors import CertificateRefused, FrtError, StorageFault
 from pytest_frt.report import document
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.lines import Rerun
+from pytest_frt.report.waived import Standing
 from pytest_frt.run.config import RunConfig
 from pytest_frt.run.plan import RunPlan
 from pytest_frt.run.seal import Sealed, seal
@@ -29,12 +30,14 @@ class Ending:
         keyid: Key id that signed; empty when unsigned.
         notes: Sentences for the summary: what was withheld, or could not be written.
         exit_code: The run's exit code.
+        waivers: What became of each waiver.
     """
 
     files: dict[str, Path]
     keyid: str
     notes: tuple[str, ...]
     exit_code: int
+    waivers: tuple[Standing, ...] = ()
 
 
 def check_room(out: Path) -> None:
@@ -52,16 +55,19 @@ def check_room(out: Path) -> None:
             probe.unlink(missing_ok=True)
 
 
-def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun) -> Ending:
+def end(
+    collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun, waivers: tuple[Standing, ...] = ()
+) -> Ending:
     """State what was proven and write the report; a fault becomes a note and an exit code."""
     notes = [f"{name}: nothing is stated, {why}" for name, why in collected.withheld()]
     faults: list[FrtError] = []
     sealed = _seal(collected, settings, faults)
     if sealed.withheld:
         faults.append(CertificateRefused("WITHHELD", f"{len(sealed.withheld)} statements could not be made"))
+    faults += [fault for one in waivers if (fault := one.fault)]
     notes += [f"{name}: nothing is stated, {why}" for name, why in sealed.withheld.items()]
     notes += [fault.diagnostics() for fault in faults]
-    ending = Ending(sealed.files, sealed.keyid, tuple(notes), _code(collected, settings, faults))
+    ending = Ending(sealed.files, sealed.keyid, tuple(notes), _code(collected, settings, faults), waivers)
     if settings.json:
         try:
             write_atomic(Path(settings.json), document.dumps(document.build(collected, settings, plan, rerun, ending)))

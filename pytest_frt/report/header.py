@@ -16,6 +16,8 @@ from pytest_frt.run.plan import RunPlan
 
 SHOWN: Final = ("pytest-frt", "torch", "kernels", "transformers")
 
+OWN_VERSION: Final = importlib.metadata.version(SHOWN[0])
+
 
 def versions() -> dict[str, str]:
     """Return the versions of what every run computes with; ``absent`` for what is not installed."""

@@ -41,7 +41,7 @@ class Summary:
         """Yield the lines for a terminal of ``width`` columns."""
         yield from table.render(table.rows(self.collected), width)
         yield from self._unsupported(width)
-        for text in (*self._plans(), *self._origins(), *self._notes()):
+        for text in (*self._plans(), *self._waivers(), *self._origins(), *self._notes()):
             yield from wrapped(text, width)
         yield from self._files()
         if self.ending is not None:
@@ -76,6 +76,11 @@ class Summary:
                     f"(pairs from {low:.3f} to {high:.3f})"
                 )
 
+    def _waivers(self) -> Iterator[str]:
+        for one in self.ending.waivers if self.ending else ():
+            if one.fault is None and (self.verbose or one.subjects):
+                yield f"waiver of {one.waiver.owner} until {one.waiver.expires} {one.state.value}: {one.detail}"
+
     def _origins(self) -> Iterator[str]:
         if self.verbose:
             by_origin: dict[str, list[str]] = {}
@@ -101,11 +106,12 @@ class Summary:
         found = [self.collected.folded(record) for record in self.collected.gates]
         good = sum(one.outcome is Outcome.CERTIFIED for one in found)
         correct = sum(one.correct for one in found)
+        waived = sum(one.outcome is Outcome.WAIVED for one in found)
         supported = len(self.plan.records)
         asked = supported + sum(1 for _ in self.plan.not_supported)
         yield (
             f"{good} certified of {asked} asked for and {supported} supported here; "
-            f"{len(found)} judged, {correct} correct"
+            f"{len(found)} judged, {correct} correct{f', {waived} waived' if waived else ''}"
         )
         if self.settings.quick:
             yield "quick form: provisional, nothing is certified"

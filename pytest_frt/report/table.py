@@ -23,6 +23,7 @@ SEVERITY = (
     Outcome.CRASH,
     Outcome.TIMEOUT,
     Outcome.INVALID_RUN,
+    Outcome.WAIVED,
     Outcome.NOT_RUN,
     Outcome.INCONCLUSIVE,
     Outcome.CORRECT_NOT_FASTER,

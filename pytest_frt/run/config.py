@@ -40,6 +40,11 @@ class RunConfig:
         comparison: Show the compiled host beside certified plans.
         origins: Setting name to where its value came from.
         html: Path of the HTML report, or None.
+        waivers: File of waivers, or None.
+        resume: Keep records whose certificate in ``out`` still holds here.
+        fraction: Which fraction of how many to judge, from 1, or None for all.
+        compare: JSON report of an earlier run to compare with, or None.
+        compare_fail: Regressions that fail the run, e.g. ``("ratio:2%",)``.
     """
 
     selection: Selection
@@ -59,3 +64,8 @@ class RunConfig:
     comparison: bool
     origins: dict[str, str] = field(default_factory=dict)
     html: str | None = None
+    waivers: str | None = None
+    resume: bool = False
+    fraction: tuple[int, int] | None = None
+    compare: str | None = None
+    compare_fail: tuple[str, ...] = ()

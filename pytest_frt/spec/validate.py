@@ -32,20 +32,29 @@ def read_validated(path: Path, schema: str) -> tuple[dict[str, Any], bytes]:
     Raises:
         SpecError: the file is missing or breaks the schema; the message names file, key and value.
     """
-    from jsonschema.exceptions import best_match
-
     try:
         data = path.read_bytes()
     except OSError as fault:
         raise SpecError(f"{path}: cannot be read: {fault.strerror}", hint=f"add {path.name}") from fault
     content = read_yaml(data, str(path))
+    check(content, str(path), schema)
+    return content, data
+
+
+def check(content: object, where: str, schema: str) -> None:
+    """Hold a value to ``pytest_frt/schemas/<schema>.schema.json``; ``where`` is what a message calls it.
+
+    Raises:
+        SpecError: it breaks the schema; the message names place, key and value.
+    """
+    from jsonschema.exceptions import best_match
+
     broken = best_match(_validator(schema).iter_errors(content))
     if broken is not None:
         key = ".".join(map(str, broken.absolute_path)) or "top level"
         shown = repr(broken.instance)
         shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}... ({len(shown)} characters)"
         raise SpecError(
-            f"{path}: {key}: {broken.message} (value: {shown})",
+            f"{where}: {key}: {broken.message} (value: {shown})",
             hint=f"see pytest_frt/schemas/{schema}.schema.json",
         )
-    return content, data
