@@ -131,7 +131,8 @@ class ArmRun:
         content = draw.content()
         taken = self.process.sample(turn, state, draw.repeats, content)
         if self.expected and draw.rng.random() < draw.keep_share:
-            self.kept.append(Kept(state, content + draw.repeats - 1, self.process.keep()))
+            index = draw.rng.randrange(draw.repeats)
+            self.kept.append(Kept(state, content + index, self.process.keep(index)))
         return taken
 
     def _compare(self, phase: str) -> None:

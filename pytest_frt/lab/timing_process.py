@@ -149,16 +149,29 @@ class TimingProcess:
         with self._heard():
             return TimedSample(turn.arm, state, number(done, "worker_s"), judge_s, number(ready, "canary_s"))
 
-    def keep(self) -> Path:
-        """Have the output of the last region written and return the file.
+    def keep(self, index: int = 0) -> Path:
+        """Have the output of one execution of the last region written and return the file.
+
+        Args:
+            index: Which execution, from 0.
 
         Raises:
             ProcessLost: it died, hung or broke the protocol.
         """
         self._kept += 1
         name = f"kept.{self._kept}.safetensors"
-        self._ask({"op": "keep", "name": name})
+        self._ask({"op": "keep", "name": name, "index": index})
         return Path(self.job.out, name)
+
+    def peak(self) -> float:
+        """Return the most bytes per second that it can move on its device.
+
+        Raises:
+            ProcessLost: it died, hung or broke the protocol.
+        """
+        done = self._ask({"op": "peak"})
+        with self._heard():
+            return number(done, "bytes_s")
 
     def close(self) -> None:
         """Kill the process: it has nothing left to write; idempotent."""

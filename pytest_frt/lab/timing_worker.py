@@ -8,7 +8,9 @@ The judge drives it over the channel, one JSON object per line:
 - ``arm``: switch to an arm outside any timed region, run the canary untimed, then timed.
 - ``draw``: draw the values that the region will run on; they are nowhere before this message.
 - ``go``: run the timed region and reply with its seconds.
-- ``keep``: write the output of the last region to a file; asked after the fact, so that nothing can depend on it.
+- ``peak``: copy memory, untimed by the judge, and reply with the most bytes per second: asked of witnesses alone.
+- ``keep``: write the output of one execution of the last region to a file; which one is drawn after the fact, so that
+  nothing can depend on it.
 
 What it says is a claim: the judge clocks every ``go`` itself.
 """
@@ -27,10 +29,10 @@ import torch
 from safetensors.torch import save_file
 
 from pytest_frt.contracts.job import Job, TimingJob
-from pytest_frt.errors import FrtError
+from pytest_frt.errors import EvidenceError, FrtError
 from pytest_frt.lab import reaper
 from pytest_frt.lab.arms import BASE, Arms
-from pytest_frt.lab.canary import Canary, synchronizer
+from pytest_frt.lab.canary import Canary, peak_bytes_s, synchronizer
 from pytest_frt.lab.kept import OUTPUT
 from pytest_frt.lab.wire import Channel, PeerGone, WireFault, number, word
 from pytest_frt.spec import codec
@@ -45,6 +47,9 @@ KEPT_ELEMENTS: Final = 1 << 22
 class Clock:
     """The timed region, on references taken when it is made: before any impl module is imported.
 
+    Every output is copied inside the region: work that a part puts off, to a thread, a stream or the first look at its
+    answer, is then either done in time or missing in the copy.
+
     Args:
         device: torch device string.
     """
@@ -53,19 +58,17 @@ class Clock:
         self._read: Callable[[], float] = time.perf_counter
         self._pause, self._resume = gc.disable, gc.enable
         self._wait = synchronizer(device)
+        self._flat, self._copy = torch.Tensor.flatten, torch.Tensor.clone
 
-    def time(self, executions: Sequence[Callable[[], Tensor]]) -> tuple[float, Tensor]:
-        """Run executions back to back and return the seconds and the last output."""
-        *first, last = executions
+    def time(self, executions: Sequence[Callable[[], Tensor]]) -> tuple[float, list[Tensor]]:
+        """Run executions back to back and return the seconds and the end of each output, flattened."""
         self._wait()
         self._pause()
         try:
             began = self._read()
-            for execute in first:
-                execute()
-            output = last()
+            copies = [self._copy(self._flat(execute())[-KEPT_ELEMENTS:]) for execute in executions]
             self._wait()
-            return self._read() - began, output
+            return self._read() - began, copies
         finally:
             self._resume()
 
@@ -83,7 +86,7 @@ class TimingWorker:
         self._canary = Canary(job.host.request.device)
         self._arms: Arms | None = None
         self._instance = 0
-        self._last: Tensor | None = None
+        self._copies: list[Tensor] = []
         self._drawn: list[Callable[[], Tensor]] = []
 
     def load(self, order: Sequence[str]) -> dict[str, Any]:
@@ -104,7 +107,7 @@ class TimingWorker:
 
     def arm(self, name: str, instance: int, cycle: str) -> dict[str, Any]:
         """Switch and time the canary."""
-        self._last = None
+        self._copies = []
         self._instance = instance
         self._bound().switch(name, cycle)
         return {"canary_s": self._canary.seconds()}
@@ -118,16 +121,18 @@ class TimingWorker:
         """Time one region, once."""
         if not self._drawn:
             raise WireFault("go before anything was drawn")
-        seconds, self._last = self._clock.time(self._drawn)
+        seconds, self._copies = self._clock.time(self._drawn)
         self._drawn = []
         return {"worker_s": seconds}
 
-    def keep(self, name: str) -> dict[str, Any]:
-        """Write the end of the last output, flattened, as float32."""
-        if self._last is None:
-            raise WireFault("keep before any region was timed")
-        output = self._last.detach().flatten()[-KEPT_ELEMENTS:].float().cpu().contiguous()
-        save_file({OUTPUT: output}, Path(self._job.out, name))
+    def keep(self, name: str, index: int) -> dict[str, Any]:
+        """Write the copied output of one execution as float32."""
+        if not 0 <= index < len(self._copies):
+            raise WireFault(f"keep {index} of a region with {len(self._copies)} executions")
+        copied = self._copies[index]
+        if type(copied) is not torch.Tensor:
+            raise EvidenceError(f"the timed output is a {type(copied).__name__}, whose values need not exist yet")
+        save_file({OUTPUT: copied.detach().float().cpu().contiguous()}, Path(self._job.out, name))
         return {"kept": name}
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,10 +153,12 @@ class TimingWorker:
                 return self.draw(word(message, "phase"), state, repeats, content)
             case "go":
                 return self.go()
+            case "peak":
+                return {"bytes_s": peak_bytes_s(self._job.host.request.device)}
             case "keep":
-                return self.keep(word(message, "name"))
+                return self.keep(word(message, "name"), int(number(message, "index")))
             case other:
-                raise WireFault(f"operation {other!r} is none of load, warm, arm, draw, go, keep")
+                raise WireFault(f"operation {other!r} is none of load, warm, arm, draw, go, peak, keep")
 
     def _bound(self) -> Arms:
         if self._arms is None:

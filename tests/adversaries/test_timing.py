@@ -68,8 +68,8 @@ def timed(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterato
 
         def together(*names: str) -> dict[str, Timed]:
             job = toy.job(*names)
-            course = Course(job.host, job.seats, "decode", "eager", "values")
-            return clock.judge(course, [Entrant(name, name, job.arms[name], "") for name in names])
+            course = Course(job.host, job.seats, ("decode",), "eager", "values")
+            return clock.judge(course, [Entrant(name, name, "decode", job.arms[name], "") for name in names])
 
         shared = together(*TOGETHER)
         yield lambda name: shared[name] if name in shared else together(name)[name]
