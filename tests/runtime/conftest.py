@@ -146,7 +146,7 @@ class World:
     def record(self, blocks: Iterable[int] = (0, 1)) -> Record:
         """Return the record of the world as it lies on disk and in memory now."""
         registry, seats = self.registry, [self.facts(block) for block in blocks]
-        build = read_build(REPO, self.root / "kernel")
+        build = read_build(REPO, self.root / "kernel", backend="cpu")
         named = {
             **impl_subjects(registry.impl("toy_ffn", "toy")),
             **structure_subjects(registry.structure("toy_ffn")),
