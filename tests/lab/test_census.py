@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import time
 from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 import torch
@@ -22,6 +25,12 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.silu(self.linear(x))
+
+
+def copy(module: ModuleType) -> ModuleType:
+    twin = ModuleType(module.__name__)
+    vars(twin).update(vars(module))
+    return twin
 
 
 def other(*_: object, **__: object) -> None:
@@ -47,6 +56,18 @@ CHANGES: dict[str, tuple[Callable[[Patch, nn.Module], object], str]] = {
         "nn.modules.module.Module.__call__",
     ),
     "module_of_the_host": (lambda patch, model: patch.setitem(vars(model), "forward", other), "module itself.forward"),
+    "code_of_a_torch_function": (
+        lambda patch, _: patch.setattr(F.silu, "__code__", other.__code__),
+        "torch.nn.functional.silu",
+    ),
+    "defaults_of_our_function": (
+        lambda patch, _: patch.setattr(metrics.seam_metrics, "__defaults__", (1,)),
+        "pytest_frt.measure.metrics.seam_metrics",
+    ),
+    "method_of_ours": (lambda patch, _: patch.setattr(Census, "__init__", other), "Census.__init__"),
+    "event_of_the_gpu": (lambda patch, _: patch.setattr(torch.cuda.Event, "elapsed_time", other), "elapsed_time"),
+    "module_replaced": (lambda patch, _: patch.setitem(sys.modules, "time", copy(time)), "sys.modules: time"),
+    "collector": (lambda patch, _: patch.setattr(gc, "callbacks", [*gc.callbacks, other]), "gc.callbacks"),
     "environment": (lambda patch, _: patch.setenv("OMP_NUM_THREADS", "64"), "os.environ"),
     "import_path": (lambda patch, _: patch.syspath_prepend("/tmp"), "sys.path"),  # noqa: S108 (not written to)
 }
