@@ -24,7 +24,8 @@ class Attempts:
     """Consecutive non-passing net-win attempts per record key and digest of what was tried.
 
     A pass, or a change of the impl or kernel bytes, starts a count again. A file that cannot be read
-    is a fault, never an empty ledger: deleting the count is a person's decision.
+    is a fault, never an empty ledger: deleting the count is a person's decision. One that a program
+    deletes or lowers while a run lasts is remembered by the run.
 
     Args:
         folder: Output folder that holds ``attempts.json``.
@@ -32,6 +33,10 @@ class Attempts:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
+        try:
+            self._before = self._read()
+        except EvidenceError:
+            self._before = {}  # told when a count is asked for
 
     def next(self, key: RecordKey | str, digest: str) -> int:
         """Return the number of the attempt about to be made, from 1.
@@ -43,8 +48,9 @@ class Attempts:
         Raises:
             EvidenceError: the file is damaged.
         """
-        entry = self._read().get(_name(key))
-        return 1 + (entry["non_passes"] if entry and entry["digest"] == digest else 0)
+        ledgers = (self._read(), self._before)
+        entries = [ledger[_name(key)] for ledger in ledgers if _name(key) in ledger]
+        return 1 + max((entry["non_passes"] for entry in entries if entry["digest"] == digest), default=0)
 
     def note(self, key: RecordKey | str, digest: str, *, passed: bool) -> None:
         """Record how an attempt ended.
@@ -58,7 +64,9 @@ class Attempts:
             lock = FileLock(self._path.with_suffix(".lock"))
         with lock:
             count = 0 if passed else self.next(key, digest)
-            records = self._read() | {_name(key): {"digest": digest, "non_passes": count}}
+            noted = {_name(key): {"digest": digest, "non_passes": count}}
+            self._before |= noted
+            records = self._read() | noted
             with writing(self._path):
                 self._write(records)
 

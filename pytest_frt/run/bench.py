@@ -186,12 +186,13 @@ class Bench:
         return self._settled[record.id]
 
     def _settle_anew(self, record: RecordPlan, witnessed: Witnessed) -> Settled:
+        before = self._sources.anywhere()
         if changed := self._sources.changed(record):
             return Settled({"seats": _moved("seats", changed)}, {}, (), (), None)
         limits = {record.unit.structure: self.limits(record.unit.structure)}
         question = Question(record.host, (record.unit,), record.key.phase, record.key.form, limits)
         settled = Settling(self._stages, question, witnessed, lifecycle=True).run()
-        changed = self._sources.changed(record)
+        changed = tuple(sorted(self._sources.anywhere() - before))
         if changed and isinstance(settled.verdicts.get("seats"), Pass):
             detail = f"{', '.join(changed)} changed while the candidate ran: what was judged is gone"
             return replace(settled, verdicts={**settled.verdicts, "parity": Refusal("parity", "tampered", detail)})

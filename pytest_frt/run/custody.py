@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,8 @@ from pytest_frt.seat.kernel_build import is_own
 from pytest_frt.spec.digest import file_digest
 from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
 from pytest_frt.spec.tree import TreeInvalid, tree_digest, tree_files
+
+Stamp = tuple[int, int, int, int]
 
 if TYPE_CHECKING:
     from pytest_frt.contracts.job import UnitRef
@@ -44,25 +46,51 @@ class Custody:
         return tuple(str(file) for file, digest in self.digests.items() if not _holds(file, digest))
 
 
+def _stamps(folder: Path) -> dict[Path, Stamp]:
+    """Return inode, size and both times of the files of a checkpoint: it is too long to read again and again.
+
+    A program of the same user can set the time of modification of a file, and cannot set that of its last change.
+    """
+    found = {file: file.stat() for file in sorted(folder.iterdir()) if file.is_file()} if folder.is_dir() else {}
+    return {file: (one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for file, one in found.items()}
+
+
 class Sources:
     """Everything that is executed or read for the records of a run, as it was before any worker ran.
+
+    Sources are known by digest, checkpoints by the stamps of their files.
 
     Args:
         registry: What is installed.
         records: The run's records.
     """
 
-    def __init__(self, registry: Registry, records: Iterable[RecordPlan]) -> None:
+    def __init__(self, registry: Registry, records: Sequence[RecordPlan]) -> None:
         self._custody: dict[str, Custody] = {}
         digests: dict[Path, str] = {}
         for record in records:
             files = {file: digests.get(file) or file_digest(file) for file in _sources(registry, record)}
             digests |= files
             self._custody[record.id] = Custody(files)
+        self._all = Custody(digests)
+        self._checkpoints = {record.id: Path(record.host.request.checkpoint or "") for record in records}
+        self._stamps = {folder: _stamps(folder) for folder in self._checkpoints.values() if folder.name}
+        self._kernels = {record.unit.kernel_path: record.unit for record in records}
 
     def changed(self, record: RecordPlan) -> tuple[str, ...]:
         """Return the files of a record that hold other bytes now: what was judged is not what would be certified."""
-        return (*self._custody[record.id].changed(), *_kernel_changed(record.unit))
+        weights = self._restamped(self._checkpoints[record.id])
+        return (*self._custody[record.id].changed(), *weights, *_kernel_changed(record.unit))
+
+    def anywhere(self) -> frozenset[str]:
+        """Return the files of the whole run that hold other bytes now: those of other records are nobody's to write."""
+        kernels = (file for unit in self._kernels.values() for file in _kernel_changed(unit))
+        weights = (file for folder in self._stamps for file in self._restamped(folder))
+        return frozenset((*self._all.changed(), *weights, *kernels))
+
+    def _restamped(self, folder: Path) -> tuple[str, ...]:
+        before, now = self._stamps.get(folder, {}), _stamps(folder) if folder.name else {}
+        return tuple(str(file) for file in sorted({*before, *now}) if before.get(file) != now.get(file))
 
 
 def _sources(registry: Registry, record: RecordPlan) -> Iterator[Path]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pytest_frt.errors import EvidenceError
-from pytest_frt.lab.attempts import Attempts
+from pytest_frt.lab.attempts import FILE, Attempts
 
 
 def test_non_passes_add_up_over_processes(tmp_path: Path) -> None:
@@ -24,6 +25,23 @@ def test_count_starts_again(tmp_path: Path, digest: str, passed: bool) -> None: 
         ledger.note("a", "d1", passed=False)
     ledger.note("a", digest, passed=passed)
     assert ledger.next("a", digest) == (1 if passed else 2)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [Path.unlink, lambda file: file.write_text('{"schema": 1, "records": {}}')],
+    ids=["removed", "emptied"],
+)
+def test_run_remembers_what_a_program_takes_away(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
+    Attempts(tmp_path).note("a", "d1", passed=False)
+    ledger = Attempts(tmp_path)
+    spoil(tmp_path / FILE)
+    assert ledger.next("a", "d1") == 2
+    ledger.note("a", "d1", passed=False)
+    spoil(tmp_path / FILE)
+    assert ledger.next("a", "d1") == 3
+    ledger.note("a", "d1", passed=True)
+    assert ledger.next("a", "d1") == 1
 
 
 @pytest.mark.parametrize(
