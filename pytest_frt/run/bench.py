@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_frt.contracts.verdict import Crashed, Invalid, NotRun, Pass, Refusal, Verdict
-from pytest_frt.errors import StorageFault
+from pytest_frt.errors import EvidenceError, StorageFault
 from pytest_frt.gates import contract, null_control
 from pytest_frt.lab.client import LabClient
 from pytest_frt.rules.fold import RECORD_GATES
-from pytest_frt.run import proof, shown
+from pytest_frt.run import evidence, proof, shown
 from pytest_frt.run.clocking import Clock, Course, Entrant
 from pytest_frt.run.custody import Sources
 from pytest_frt.run.results import GateResult, UnionResult
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_frt.contracts.job import HostRef
+    from pytest_frt.contracts.record import FileDigest
     from pytest_frt.contracts.structure import Limit
     from pytest_frt.contracts.timing import TimingEvidence
     from pytest_frt.lab.timing import TimingPlan
@@ -229,21 +230,36 @@ class Bench:
         kept = settled.tried.kept.changed() if settled.tried else ()
         if isinstance(verdict, Pass) and (changed := (*self._sources.changed(record), *kept)):
             verdict = _moved("net_win", changed)
-        proven, unkept = None, ""
+        pairs, unkept = self._pairs(record, witnessed)
+        proven = None
         if (
             isinstance(verdict, Pass)
             and timing
+            and pairs
             and settled.tried
             and isinstance(witnessed, Witnessed)
             and not self._config.quick
         ):
-            proven = proof.record_of(self._proofs, record, settled, settled.tried, witnessed, timing)
+            proven = proof.record_of(self._proofs, record, settled, settled.tried, witnessed, timing, pairs)
             try:
-                proof.keep(Path(self._config.out), record, settled.tried, timing)
+                proof.keep(Path(self._config.out), record, settled.tried)
             except StorageFault as fault:
                 proven, unkept = None, fault.diagnostics()
         result = GateResult(record.id, "net_win", verdict, settled.survivors, proven=proven, unkept=unkept)
-        return replace(result, ratios=proof.ratios(timing), shown=shown.of_timing(timing)) if timing else result
+        if timing is None:
+            return result
+        return replace(result, ratios=proof.ratios(timing), shown=shown.of_timing(timing), evidence=pairs)
+
+    def _pairs(self, record: RecordPlan, witnessed: Witnessed | Crashed) -> tuple[FileDigest | None, str]:
+        """Keep what was timed, with what the clock said of it; else say why it could not be kept."""
+        verdict, timing = self._timed[record.id]
+        if timing is None or isinstance(witnessed, Crashed):
+            return None, ""
+        try:
+            out, output = Path(self._config.out), witnessed.evidence.host_output
+            return evidence.keep(out, record.id, timing, verdict, output=output), ""
+        except (StorageFault, EvidenceError) as fault:
+            return None, fault.diagnostics()
 
     def _time_group(self, record: RecordPlan) -> None:
         """Time every record that shares impl file, kernel build, host and form with this one."""

@@ -15,8 +15,8 @@ from pytest_frt.devices.probe import present_facts
 from pytest_frt.lab.store import writing
 from pytest_frt.measure.timing import summarise
 from pytest_frt.rules import rows
+from pytest_frt.run import evidence
 from pytest_frt.seat.kernel_build import read_build
-from pytest_frt.spec import codec
 from pytest_frt.spec.digest import file_digest
 from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
 
@@ -122,18 +122,24 @@ def _win_row(timing: TimingEvidence) -> GateRow:
 
 
 def record_of(
-    bench: Bench, record: RecordPlan, settled: Settled, tried: Tried, witnessed: Witnessed, timing: TimingEvidence
+    bench: Bench,
+    record: RecordPlan,
+    settled: Settled,
+    tried: Tried,
+    witnessed: Witnessed,
+    timing: TimingEvidence,
+    pairs: FileDigest,
 ) -> Record:
-    """State one record that passed every gate."""
-    evidence, cell = tried.evidence, record.key.cell
+    """State one record that passed every gate; ``pairs`` is where its timing was kept."""
+    found, cell = tried.evidence, record.key.cell
     phase = record.key.phase
     gates = (
         *rows.null_rows(witnessed.evidence.null, phase),
         *rows.seat_rows(settled.survivors),
         *_parity_rows(settled, tried),
         *_host_rows(settled, tried, witnessed),
-        *rows.ledger_rows(evidence.ledger, settled.survivors),
-        *rows.contract_rows(evidence.lifecycle),
+        *rows.ledger_rows(found.ledger, settled.survivors),
+        *rows.contract_rows(found.lifecycle),
         _win_row(timing),
     )
     refused = {refusal.at: f"{gate}: {refusal.reason}" for gate, some in settled.refused.items() for refusal in some}
@@ -142,7 +148,7 @@ def record_of(
         structure_version=bench.registry.structure(cell.structure).spec.version,
         impl_version=bench.registry.impl(cell.structure, cell.impl).impl.version,
         subjects=_subjects(bench, record, tried),
-        kernel=evidence.kernel[record.unit.id],
+        kernel=found.kernel[record.unit.id],
         host=witnessed.evidence.host,
         device=device_facts(record.host.request.device, bench.threads),
         software=software(),
@@ -150,17 +156,20 @@ def record_of(
         refused={at: why for at, why in refused.items() if at},
         rows=record.unit.rows,
         dtype=next(s.dtype for s in witnessed.evidence.seats if s.id in settled.survivors),
-        calibration=evidence.calibration,
+        calibration=found.calibration,
         gates=gates,
         attempts=timing.attempt,
         seed=bench.seed,
-        evidence=(FileDigest("evidence/parity.json", file_digest(tried.folder / "parity.json")),),
+        evidence=(
+            FileDigest("evidence/parity.json", file_digest(tried.folder / "parity.json")),
+            FileDigest(evidence.BOUND, pairs.sha256),
+        ),
         checker=checker(),
     )
 
 
-def keep(out: Path, record: RecordPlan, tried: Tried, timing: TimingEvidence) -> None:
-    """Copy what a certificate names by digest, and the raw timing, below the output folder.
+def keep(out: Path, record: RecordPlan, tried: Tried) -> None:
+    """Copy what a certificate names by digest, the timing left out, below the output folder.
 
     Raises:
         StorageFault: a file cannot be written.
@@ -168,11 +177,10 @@ def keep(out: Path, record: RecordPlan, tried: Tried, timing: TimingEvidence) ->
     cell = record.key.cell
     if tried.scales:
         store.write_artefact(out, cell.host, cell.device, Path(tried.scales).read_bytes())
-    folder = out / "evidence" / record.id
+    folder = evidence.folder(out, record.id)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(tried.folder / "parity.json", folder / "parity.json")
-        (folder / "timing.json").write_text(codec.dumps(timing))
 
 
 def plan_of(

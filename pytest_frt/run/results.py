@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pytest_frt.contracts.record import PlanRecord, Record
+from pytest_frt.contracts.record import FileDigest, PlanRecord, Record
 from pytest_frt.contracts.verdict import Measured, Refusal, Verdict
 from pytest_frt.run.shown import Shown
 
@@ -22,7 +22,8 @@ class GateResult:
         seconds: Wall time this gate's own evidence took.
         proven: The record, set by the last gate only when every gate passed.
         ratios: Unit ratios of a timed record, base over candidate by the worker's clock, one sequence per process.
-        unkept: Why the evidence of a record that passed could not be kept; ``proven`` is then None.
+        unkept: Why evidence could not be kept; ``proven`` is then None.
+        evidence: Timed pairs on disk, by their path below the output directory; None for what was not timed.
         shown: What a report shows beside the verdict; None when the gate has nothing to add.
     """
 
@@ -36,6 +37,7 @@ class GateResult:
     ratios: tuple[tuple[float, ...], ...] = ()
     unkept: str = ""
     shown: Shown | None = None
+    evidence: FileDigest | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_frt.contracts.verdict import Inconclusive, NotRun, Pass, Refusal, Verdict
 from pytest_frt.gates import union
 from pytest_frt.measure.timing import summarise
 from pytest_frt.rules.rows import rounded
-from pytest_frt.run import proof
+from pytest_frt.run import evidence, proof
 from pytest_frt.run.clocking import Clock, Course, Entrant
 from pytest_frt.run.results import Member, UnionResult
 from pytest_frt.run.settle import Question, Settled, Settling
@@ -122,6 +123,8 @@ class Unions:
             return failed or moved, settled, None
         course = self._course(record, witnessed)
         win, timing = self._clock.judge(course, [self._entrant(name, record, units, settled)])[name]
+        if timing is not None:
+            evidence.keep(Path(self._config.out), name, timing, win, output=course.output)
         return union.judge(settled.parity, settled.ledger, win), settled, timing
 
     @staticmethod

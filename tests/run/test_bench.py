@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from pytest_frt.contracts.evidence import Check
-from pytest_frt.contracts.verdict import Crashed, Invalid, NotRun, Pass, Refusal, Verdict
+from pytest_frt.contracts.verdict import Crashed, Inconclusive, Invalid, NotRun, Pass, Refusal, Verdict
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.registry import Provider, Registry
 from pytest_frt.rules.fold import RECORD_GATES
+from pytest_frt.run import evidence
 from pytest_frt.run.bench import Bench, _battery
 from pytest_frt.run.config import RunConfig, Selection
 from pytest_frt.run.plan import RecordPlan, plan_run
@@ -154,3 +155,16 @@ def test_source_that_moved_while_timed_certifies_nothing(judged: Callable[..., J
     result = one.bench.judge(one.record, "net_win")
     assert isinstance(result.verdict, Invalid)
     assert (result.verdict.guard, result.proven) == ("sources", None)
+
+
+def test_timed_pairs_are_kept_although_nothing_was_won(judged: Callable[..., Judged], toy: Any, tmp_path: Path) -> None:
+    class Tie(Clock):
+        def judge(self, _course: Any, entrants: Sequence[Any]) -> dict[str, Any]:
+            return {one.name: (Inconclusive("net_win", "51 of 80"), self._evidence) for one in entrants}
+
+    one = judged()
+    one.bench._clock = Tie(toy.timing(1.02))  # type: ignore[assignment]
+    result = one.bench.judge(one.record, "net_win")
+    assert result.evidence is not None
+    assert evidence.read(tmp_path / "out" / result.evidence.name)[1] == result.evidence.sha256
+    assert result.proven is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,9 +43,10 @@ class Clock:
 
 @dataclass
 class Settings:
-    """The one setting that unions read."""
+    """The settings that unions read."""
 
-    comparison: bool = False
+    comparison: bool
+    out: str
 
 
 @dataclass
@@ -60,6 +62,7 @@ class Trial:
     toy: Any
     seats: dict[str, tuple[str, ...]]
     speeds: dict[str, float]
+    out: Path
 
     def judge(
         self, answers: Sequence[Any] = (), verdicts: Sequence[Verdict] = (WIN,), *, comparison: bool = False
@@ -75,15 +78,15 @@ class Trial:
             record = toy.record(impl, structures[impl])
             alone = Settling(toy.Stages([toy.Answer()]), toy.question(record.unit), found, lifecycle=True).run()
             passed.append((record, alone, toy.timing(self.speeds[impl])))
-        config, stages, clock = Settings(comparison), self.stages, self.clock
+        config, stages, clock = Settings(comparison, str(self.out)), self.stages, self.clock
         unions: Any = Unions(config, Bench(Registry(), 1, 0), stages, clock, lambda _: ())  # type: ignore[arg-type]
         result: UnionResult = unions.judge("toy-cpu", passed, found)
         return result
 
 
 @pytest.fixture
-def two(toy: Any) -> Trial:
-    return Trial(toy, {"fast": ("a", "b"), "slow": ("c",)}, {"fast": 1.4, "slow": 1.1})
+def two(toy: Any, tmp_path: Path) -> Trial:
+    return Trial(toy, {"fast": ("a", "b"), "slow": ("c",)}, {"fast": 1.4, "slow": 1.1}, tmp_path)
 
 
 def impls(names: Sequence[str]) -> list[str]:
@@ -102,8 +105,8 @@ def test_what_holds_together_is_one_plan(two: Trial) -> None:
 
 
 @pytest.mark.parametrize("path", ["a", "a.inner", "b.gate.up"], ids=["same", "inside", "deep_inside"])
-def test_of_what_overlaps_the_faster_is_taken(toy: Any, path: str) -> None:
-    trial = Trial(toy, {"slow": (path,), "fast": ("a", "b")}, {"fast": 1.4, "slow": 1.1})
+def test_of_what_overlaps_the_faster_is_taken(toy: Any, path: str, tmp_path: Path) -> None:
+    trial = Trial(toy, {"slow": (path,), "fast": ("a", "b")}, {"fast": 1.4, "slow": 1.1}, tmp_path)
     result = trial.judge()
     assert impls([member.record for member in result.members]) == ["fast"]
     ((name, reason),) = result.dropped.items()
@@ -111,13 +114,13 @@ def test_of_what_overlaps_the_faster_is_taken(toy: Any, path: str) -> None:
     assert "taken by the faster s_fast-fast" in reason
 
 
-def test_neighbours_with_one_prefix_do_not_overlap(toy: Any) -> None:
-    trial = Trial(toy, {"fast": ("layers.1",), "slow": ("layers.10",)}, {"fast": 1.4, "slow": 1.1})
+def test_neighbours_with_one_prefix_do_not_overlap(toy: Any, tmp_path: Path) -> None:
+    trial = Trial(toy, {"fast": ("layers.1",), "slow": ("layers.10",)}, {"fast": 1.4, "slow": 1.1}, tmp_path)
     assert trial.judge().dropped == {}
 
 
-def test_single_record_is_a_plan_without_another_run(toy: Any) -> None:
-    trial = Trial(toy, {"only": ("a",)}, {"only": 1.2})
+def test_single_record_is_a_plan_without_another_run(toy: Any, tmp_path: Path) -> None:
+    trial = Trial(toy, {"only": ("a",)}, {"only": 1.2}, tmp_path)
     result = trial.judge()
     assert result.proven is not None
     assert (trial.stages.asked, trial.clock.entrants) == ([], [])
@@ -134,8 +137,8 @@ def test_union_that_does_not_win_is_tried_without_its_slowest(two: Trial) -> Non
     assert result.proven.dropped == result.dropped
 
 
-def test_union_that_breaks_seats_is_tried_without_their_record(toy: Any) -> None:
-    trial = Trial(toy, {"x": ("a",), "y": ("b", "c"), "z": ("d",)}, {"x": 1.1, "y": 1.4, "z": 1.2})
+def test_union_that_breaks_seats_is_tried_without_their_record(toy: Any, tmp_path: Path) -> None:
+    trial = Trial(toy, {"x": ("a",), "y": ("b", "c"), "z": ("d",)}, {"x": 1.1, "y": 1.4, "z": 1.2}, tmp_path)
     broken = toy.Answer(gain=("c",))
     result = trial.judge([broken, toy.Answer(), toy.Answer()])
     assert impls(list(result.dropped)) == ["y"]
@@ -150,4 +153,4 @@ def test_crash_of_the_union_ends_it(two: Trial) -> None:
 
 
 def test_nothing_timed_is_no_union(two: Trial) -> None:
-    assert isinstance(Trial(two.toy, {}, {}).judge().verdict, NotRun)
+    assert isinstance(Trial(two.toy, {}, {}, two.out).judge().verdict, NotRun)
