@@ -114,7 +114,8 @@ class HostProgram(Protocol):
 
     ``prepare`` is untimed and builds everything one execution needs; ``run`` is one timed execution
     in the phase and leaves ``state`` such that the next ``run`` on it does the same work and returns
-    bit-identical values. ``fresh`` is untimed and cheap: it returns a state of the same shapes and the same
+    bit-identical values. A second instance of a state is its deep copy, so that a state holds the model neither itself
+    nor in part. ``fresh`` is untimed and cheap: it returns a state of the same shapes and the same
     work with values that ``seed`` draws, and leaves ``state`` as it was. No timed execution sees values that
     an earlier one saw, so that nothing is gained by keeping answers. ``score`` is what host-level parity compares.
     """
