@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_frt.errors import FrtError
-from pytest_frt.fixtures import frt_cell, frt_config
+from pytest_frt.fixtures import (
+    AT_EXIT,
+    MARKERS,
+    frt_capture,
+    frt_cell,
+    frt_config,
+    frt_inputs,
+    frt_ledger,
+    frt_pair_timer,
+    frt_poison,
+    frt_reference,
+)
 from pytest_frt.options import add_options, in_files, on_command_line
 
 if TYPE_CHECKING:
@@ -21,7 +33,16 @@ if TYPE_CHECKING:
     from pytest_frt.run.plan import RunPlan
     from pytest_frt.run.progress import Progress
 
-__all__ = ["frt_cell", "frt_config"]
+__all__ = [
+    "frt_capture",
+    "frt_cell",
+    "frt_config",
+    "frt_inputs",
+    "frt_ledger",
+    "frt_pair_timer",
+    "frt_poison",
+    "frt_reference",
+]
 
 SUITE: Final = Path(__file__).parent / "suite"
 SUITE_FILE: Final = "test_cells.py"
@@ -74,7 +95,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the session when this run is ours, and point pytest at the packaged suite when no path was given."""
-    config.addinivalue_line("markers", "frt_gate(name): judges one gate of a record")
+    for name, line in MARKERS.items():
+        config.addinivalue_line("markers", name + line)
     try:
         if on_command_line(config.option) or in_files(config):
             _begin(config)
@@ -115,11 +137,28 @@ def pytest_frt_judge(settings: RunConfig, registry: Registry, plan: RunPlan, pro
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrise ``frt_cell`` over the cells of this run."""
-    if "frt_cell" in metafunc.fixturenames:
-        session = session_of(metafunc.config)
-        cells = dict.fromkeys(record.key.cell for record in session.plan.records) if session else {}
-        metafunc.parametrize("frt_cell", list(cells), ids=[cell.id for cell in cells], indirect=True)
+    """Check the arguments of our markers, and parametrise ``frt_cell``."""
+    if "frt_cell" in metafunc.fixturenames or any(mark.name in MARKERS for mark in metafunc.definition.iter_markers()):
+        from pytest_frt import markers
+
+        markers.parametrise(metafunc)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose needs this machine does not meet."""
+    for mark in item.iter_markers("frt_requires"):
+        from pytest_frt import markers
+
+        markers.skip_unmet(mark)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Run the checks that end a test: what they find fails the test itself."""
+    result = yield
+    for check in item.stash.get(AT_EXIT, ()):
+        check()
+    return result
 
 
 def session_of(config: pytest.Config) -> Any:  # noqa: ANN401 (its type would import what an inert plugin must not)

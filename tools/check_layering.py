@@ -46,6 +46,8 @@ TABLE: Final[Mapping[str, frozenset[str]]] = {
     "hookspecs": EVERYTHING,
     "options": EVERYTHING,
     "fixtures": EVERYTHING,
+    "markers": EVERYTHING,
+    "testing": EVERYTHING,
     "plugin": EVERYTHING,
     "settings": EVERYTHING,
     "selection": EVERYTHING,
@@ -56,11 +58,23 @@ TABLE: Final[Mapping[str, frozenset[str]]] = {
 OPEN_TO_CORE: Final = frozenset({"contracts"})
 BELOW_CONTRACTS: Final = MAPPED_ROOTS | {"errors", "cell"}
 MAY_IMPORT_PYTEST: Final = frozenset(
-    {"hookspecs", "options", "settings", "fixtures", "plugin", "session", "suite", "cli", "report"}
+    {
+        "hookspecs",
+        "options",
+        "settings",
+        "fixtures",
+        "markers",
+        "plugin",
+        "session",
+        "suite",
+        "testing",
+        "cli",
+        "report",
+    }
 )
 WITHOUT_TORCH: Final = frozenset({"cell", "certs", "errors", "rules"})  # the auditor runs these with no torch at hand
 LIGHT_TO_IMPORT: Final = WITHOUT_TORCH | {
-    "__init__", "cli", "contracts", "hookspecs", "options", "plugin", "registry", "report", "sdk", "spec"
+    "__init__", "cli", "contracts", "hookspecs", "markers", "options", "plugin", "registry", "report", "sdk", "spec"
 }  # fmt: skip
 HEAVY: Final = frozenset({"kernels", "matplotlib", "torch", "transformers"})
 ENTRY_ROOTS: Final = MAPPED_ROOTS - {"csrc"}
