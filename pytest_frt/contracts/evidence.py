@@ -142,6 +142,35 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Conduct:
+    """How one bound part answered equal values asked for again, in other memory and beside other rows.
+
+    Every difference is a relative L2; 1 stands for a NaN or Inf that came out on one side only.
+
+    Attributes:
+        seat: Seat id.
+        runs: Times that the real rows were run.
+        repeat: Largest difference between two of those runs; 0 says bit-equal.
+        carried: True when a second pass differs from the first and every later one equals the second: something stays
+            from call to call.
+        layouts: Layout to the difference from a contiguous call. They are tried at the first seat of each kind (impl,
+            dims, variant), whose numbers every seat of the kind states.
+        raised: Layout to the error it raised.
+        mates: Difference between rows in the tallest admitted call and the same rows in the lowest one: reported.
+        mates_rows: Both heights; equal where the band has only one.
+    """
+
+    seat: str
+    runs: int
+    repeat: float
+    carried: bool
+    layouts: dict[str, float]
+    raised: dict[str, str]
+    mates: float
+    mates_rows: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateEvidence:
     """``candidate.json``.
 
@@ -163,6 +192,8 @@ class CandidateEvidence:
         seconds: Wall time.
         weights: Seat id to digest of its slot tensors after the seam calls: the witness's, unless code wrote to them.
         composed: False when the host was not run with the seats: a seat misbehaved at its seam, or the worker died.
+        conduct: Per bound seat with real rows.
+        misplaced: Seat ids (``seat|case: what``) whose outputs lie in memory that is not theirs alone.
     """
 
     bound: tuple[str, ...]
@@ -179,6 +210,8 @@ class CandidateEvidence:
     seconds: float
     weights: dict[str, str] = field(default_factory=dict)
     composed: bool = True
+    conduct: tuple[Conduct, ...] = ()
+    misplaced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

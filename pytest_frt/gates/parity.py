@@ -1,8 +1,8 @@
 """Parity: per seat at the bare seam against two oracles, then the host with its seats against the host without.
 
-Seats: ``input_mutated``, ``aliased_output``, ``poison``, ``shape``, ``host_written``, ``calibration``, ``unjudged``,
-and the words of ``rules.seam.SEVERITY``.
-Host: ``nan``, ``few_samples``, ``host_band``, ``no_control``, ``vacuous_control``.
+Seats: ``input_mutated``, ``aliased_output``, ``poison``, ``shape``, ``stale``, ``nondeterministic``, ``layout``,
+``host_written``, ``calibration``, ``unjudged``, and the words of ``rules.seam.SEVERITY``.
+Host: ``nan``, ``few_samples``, ``host_band``, ``stale``, ``no_control``, ``vacuous_control``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.structure import Limit
 from pytest_frt.contracts.verdict import Measured, NotRun, Pass, Refusal, SeatVerdicts, Verdict
 from pytest_frt.errors import SpecError
-from pytest_frt.rules import bands, seam
+from pytest_frt.rules import bands, conduct, seam
 from pytest_frt.rules.exact import meets
 from pytest_frt.rules.thresholds import SCALE_SHARE
 
@@ -125,6 +125,7 @@ def _judge_seats(parity: ParityEvidence, candidate: CandidateEvidence, terms: Te
     for seat, wanted in terms.seats.items():
         problem = (
             _worker_saw(seat, candidate)
+            or conduct.fault(seat, candidate.conduct, wanted.scheme, wanted.structure)
             or _written(seat, candidate, wanted)
             or _drifted(seat, parity.scale_drift.get(seat, 0.0))
             or _unjudged(seat, by_seat[seat])
@@ -134,7 +135,8 @@ def _judge_seats(parity: ParityEvidence, candidate: CandidateEvidence, terms: Te
             refused.append(problem)
     out = {refusal.at for refusal in refused}
     survivors = tuple(seat for seat in terms.seats if seat not in out)
-    return SeatVerdicts(GATE, survivors, tuple(refused), _worst(by_seat, terms, survivors))
+    measured = (*_worst(by_seat, terms, survivors), *conduct.reported(candidate.conduct, survivors))
+    return SeatVerdicts(GATE, survivors, tuple(refused), measured)
 
 
 def _worker_saw(seat: str, candidate: CandidateEvidence) -> Refusal | None:
@@ -142,6 +144,7 @@ def _worker_saw(seat: str, candidate: CandidateEvidence) -> Refusal | None:
     for reason, entries, sentence in (
         ("input_mutated", candidate.mutated, "wrote to its input"),
         ("aliased_output", candidate.aliased, "returned a buffer that it wrote again"),
+        ("aliased_output", candidate.misplaced, "returned memory that is not its own"),
         ("poison", candidate.poison_differing, "gave other bits under another fill of fresh memory"),
         ("shape", candidate.shapes_wrong, "returned a wrong shape or dtype"),
     ):
@@ -206,6 +209,8 @@ def _structure_breaches(one: SeamMetrics, limits: Iterable[Limit]) -> list[Measu
     """Return the structure's limits that a real input breaches; cases are held to the scheme alone."""
     found: list[Measured] = []
     for limit in limits if one.case == REAL else ():
+        if limit.metric == conduct.REPEAT:
+            continue
         value = getattr(one, limit.metric, None)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise SpecError(

@@ -119,6 +119,8 @@ def _seam_evidence(host: hosting.Hosting, units: Iterable[BoundUnit], seam_run: 
         seconds=0.0,
         weights={facts.id: weights_digest(host.model, facts) for facts in bound},
         composed=False,
+        conduct=tuple(seam_run.conduct.values()),
+        misplaced=tuple(seam_run.misplaced),
     )
 
 

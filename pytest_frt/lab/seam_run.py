@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from pytest_frt.contracts.evidence import Conduct
+from pytest_frt.errors import FrtError
 from pytest_frt.lab import seam
+from pytest_frt.lab.layouts import difference, layouts, misplaced
 from pytest_frt.lab.poison import FILLS, poisoned
 from pytest_frt.seat.bind import BoundSeat
 
 HELD_CALLS: Final = 8
 """Outputs held at the same time: a part that cycles through fewer buffers of its own is seen writing into one again."""
 REAL: Final = "real"
+SMALLEST: Final = 1e-12
+"""Stands for a difference in bits that no float64 norm shows, such as the sign of a zero: 0 says bit-equal."""
+LAYOUT_ROWS: Final = 5
+"""Rows of the layouts where the band allows it: odd, and no multiple of a tile."""
 _equal, _clone, _cat, _uint8 = torch.equal, torch.Tensor.clone, torch.cat, torch.uint8
 """References from before any impl code runs: replacing torch's own hides nothing."""
 
@@ -35,6 +44,14 @@ def misfit(bound: BoundSeat, x: Tensor, value: object) -> str:
     return "" if found == wanted else f"{found} for {wanted}"
 
 
+def _same(left: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> bool:
+    return all(same_bits(a, b) for a, b in zip(left, right, strict=True))
+
+
+def _cloned(outputs: tuple[Tensor, ...] | None) -> tuple[Tensor, ...] | None:
+    return None if outputs is None else tuple(map(_clone, outputs))
+
+
 class SeamRun:
     """Runs every bound part at its bare seam and collects outputs and faults.
 
@@ -44,6 +61,8 @@ class SeamRun:
         poison: Seat ids whose outputs depend on unwritten memory.
         aliased: Seat ids that wrote again into a tensor they had returned.
         shapes: ``seat|case`` with a wrong count, shape or dtype of outputs, with both.
+        misplaced: ``seat|case`` whose outputs lie in memory that is not theirs alone, with what is wrong.
+        conduct: Seat id to its conduct.
     """
 
     def __init__(self) -> None:
@@ -52,11 +71,15 @@ class SeamRun:
         self.poison: list[str] = []
         self.aliased: list[str] = []
         self.shapes: list[str] = []
+        self.misplaced: list[str] = []
+        self.conduct: dict[str, Conduct] = {}
+        self._kinds: dict[str, Conduct] = {}
 
     @property
     def faulty(self) -> bool:
         """True when some seat is refused already: the host is then run again without it."""
-        return any((self.mutated, self.poison, self.aliased, self.shapes))
+        raised = any(one.raised for one in self.conduct.values())
+        return raised or any((self.mutated, self.poison, self.aliased, self.shapes, self.misplaced))
 
     def part(
         self, bound: BoundSeat, x: Tensor | None, cases: Iterable[tuple[str, Tensor]], band: tuple[int, int]
@@ -67,8 +90,10 @@ class SeamRun:
             if real is None:
                 return
             self._keep(REAL, bound, real)
-            self._poison(bound, x, band)
             self._aliasing(bound, x, band)
+            self._conduct(bound, x, band, real)
+            if self.conduct[bound.facts.id].raised:
+                return
         for name, inputs in cases:
             outputs = self._call(bound, inputs, name)
             if outputs is None:
@@ -84,7 +109,11 @@ class SeamRun:
         if fault := misfit(bound, x, value):
             self.shapes.append(f"{at}: {fault}")
             return None
-        return seam.as_tuple(value)
+        outputs = seam.as_tuple(value)
+        if fault := misplaced(x, outputs):
+            self.misplaced.append(f"{at}: {fault}")
+            return None
+        return outputs
 
     def _split(self, bound: BoundSeat, x: Tensor, band: tuple[int, int]) -> tuple[Tensor, ...] | None:
         parts = [self._call(bound, x[start:stop], REAL) for start, stop in seam.splits(x.shape[0], band)]
@@ -98,13 +127,70 @@ class SeamRun:
             suffix = f"#{index}" if len(outputs) > 1 else ""
             self.outputs[f"{prefix}/{bound.facts.id}{suffix}"] = _clone(output.detach()).contiguous()
 
-    def _poison(self, bound: BoundSeat, x: Tensor, band: tuple[int, int]) -> None:
-        seen: list[tuple[Tensor, ...]] = []
-        for fill in FILLS:
-            with poisoned(fill):
-                seen.append(tuple(map(_clone, seam.run_real(bound.module, x, band))))
-        if not all(same_bits(a, b) for a, b in zip(*seen, strict=True)):
+    def _conduct(self, bound: BoundSeat, x: Tensor, band: tuple[int, int], real: tuple[Tensor, ...]) -> None:
+        """Run the real rows again under both fills, and the layouts once per kind of seat."""
+        seat, repeated = bound.facts.id, self._repeated(bound, x, band, real)
+        kind = f"{bound.impl} {bound.scheme} {bound.facts.structure} {bound.facts.dims} {bound.facts.variant}"
+        known = self._kinds.get(kind)
+        if known is None:
+            calls = [x[start:stop] for start, stop in seam.splits(x.shape[0], band)]
+            mates, heights = self._mates(bound, calls)
+            known = Conduct(seat, 0, 0.0, False, *self._layouts(bound, calls), mates, heights)  # noqa: FBT003
+            self._kinds[kind] = known
+        self.conduct[seat] = replace(known, seat=seat, runs=1 + len(FILLS), **repeated)
+
+    def _repeated(self, bound: BoundSeat, x: Tensor, band: tuple[int, int], real: tuple[Tensor, ...]) -> dict[str, Any]:
+        """Compare the first pass with one under each fill; where bits differ, find out why.
+
+        A part that reads unwritten memory gives the same under the same fill again; one that keeps something from call
+        to call gives the same in every pass but the first; one that does neither is not repeatable.
+        """
+
+        def again(fill: int | None = None) -> tuple[Tensor, ...]:
+            with poisoned(fill) if fill is not None else nullcontext():
+                return tuple(map(_clone, seam.run_real(bound.module, x, band)))
+
+        filled = [again(fill) for fill in FILLS]
+        if all(_same(real, one) for one in filled):
+            return {"repeat": 0.0, "carried": False}
+        if not _same(*filled) and _same(filled[0], again(FILLS[0])):
             self.poison.append(bound.facts.id)
+            return {"repeat": 0.0, "carried": False}
+        later = again()
+        spread = max(difference(one, real) for one in (*filled, later))
+        return {"repeat": max(spread, SMALLEST), "carried": all(_same(later, one) for one in filled)}
+
+    def _layouts(self, bound: BoundSeat, calls: list[Tensor]) -> tuple[dict[str, float], dict[str, str]]:
+        """Compare every layout with a contiguous call on the same values; NaN lies between and behind them."""
+        found: dict[str, float] = {}
+        raised: dict[str, str] = {}
+        base: dict[str, tuple[Tensor, ...] | None] = {}
+        wanted = [call for call in calls if call.shape[0] >= LAYOUT_ROWS] or calls[-1:]
+        for laid in layouts(_clone(wanted[0]).contiguous()) if wanted else ():
+            kept = _clone(laid.storage)
+            try:
+                if laid.values not in base:
+                    base[laid.values] = _cloned(self._call(bound, laid.twin, laid.name))
+                want, got = base[laid.values], self._call(bound, laid.x, laid.name)
+            except (FrtError, RuntimeError, ValueError) as fault:  # what torch and impls say of a form they cannot take
+                raised[laid.name] = f"{type(fault).__name__}: {fault}"
+                continue
+            if not same_bits(kept, laid.storage):
+                self.mutated.append(f"{bound.facts.id}|{laid.name}: around it")
+            if want is None or got is None:
+                break
+            found[laid.name] = 0.0 if _same(got, want) else max(difference(got, want), SMALLEST)
+        return found, raised
+
+    @staticmethod
+    def _mates(bound: BoundSeat, calls: list[Tensor]) -> tuple[float, tuple[int, int]]:
+        """Compare rows in the tallest call with the same rows in the lowest one."""
+        heights = [call.shape[0] for call in calls]
+        if not heights:
+            return 0.0, (0, 0)
+        low, tall = min(heights), calls[heights.index(max(heights))]
+        many, few = seam.as_tuple(bound.module(tall)), tuple(map(_clone, seam.as_tuple(bound.module(tall[:low]))))
+        return difference(few, tuple(output[:low] for output in many)), (low, max(heights))
 
     def _aliasing(self, bound: BoundSeat, x: Tensor, band: tuple[int, int]) -> None:
         held = list(self._held(bound, x, band))

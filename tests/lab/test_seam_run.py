@@ -63,7 +63,7 @@ def test_sound_part_leaves_its_outputs_and_no_fault() -> None:
         (halved, "mutated"),
         (ring(1), "aliased"),
         (ring(HELD_CALLS - 1), "aliased"),
-        (lambda x: x + torch.empty(4096)[: x.shape[0], None].nan_to_num(1.0), "poison"),
+        (lambda x: x + torch.empty(4096)[:1].nan_to_num(1.0), "poison"),
         (lambda x: x.double(), "shapes"),
         (lambda x: (x, x), "shapes"),
         (lambda _: None, "shapes"),
