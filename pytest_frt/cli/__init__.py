@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from pytest_frt.cli import certs, doctor, explain, listing, replay
+from pytest_frt.cli import certs, compare, doctor, explain, listing, replay, report
 from pytest_frt.errors import FrtError, UsageFault
 
 
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="frt", description="Certificates of faster model parts: list, explain, sign, verify.")
     top.add_argument("--version", action="version", version=f"pytest-frt {version('pytest-frt')}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for part in (listing, explain, doctor, certs, replay):
+    for part in (listing, explain, doctor, certs, replay, report):
         part.add_commands(commands)
     return top
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_frt.contracts.verdict import Outcome
 from pytest_frt.devices.probe import machine_facts
+from pytest_frt.report import exhibits
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.header import versions
 from pytest_frt.report.lines import Rerun
@@ -18,7 +19,7 @@ from pytest_frt.spec import codec
 if TYPE_CHECKING:
     from pytest_frt.report.ending import Ending
 
-SCHEMA: Final = "frt-report/1"
+SCHEMA: Final = "frt-report/2"
 SECRET: Final = frozenset({"sign_key"})
 """Settings that a report leaves out: where a key lies is nobody's business."""
 
@@ -26,6 +27,7 @@ SECRET: Final = frozenset({"sign_key"})
 def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun, ending: Ending) -> dict[str, Any]:
     """Return the report as JSON values."""
     plans = {record.id: record for record in plan.records}
+    unions = {union.name: union for union in plan.unions}
     outcomes = [collected.folded(name) for name in collected.gates]
     return {
         "schema": SCHEMA,
@@ -48,6 +50,7 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
                 "id": name,
                 **_outcome(collected.united(name)),
                 "result": codec.to_json(result),
+                "rerun": rerun.union(unions[name]),
                 "file": _file(ending, name),
             }
             for name, result in collected.unions.items()
@@ -58,6 +61,9 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
         ],
         "faults": [{"subject": name, **codec.to_json(fault)} for name, fault in collected.faults.items()],
         "waivers": [one.json() for one in ending.waivers],
+        "hosts": exhibits.hosts(collected, plans),
+        "thresholds": exhibits.limits(collected),
+        "certificates": exhibits.certificates(ending),
         "keyid": ending.keyid,
         "notes": list(ending.notes),
     }
@@ -68,7 +74,8 @@ def _record(collected: Collected, plan: RecordPlan, rerun: Rerun, ending: Ending
         "id": plan.id,
         "key": codec.to_json(plan.key),
         **_outcome(collected.folded(plan.id)),
-        "gates": {name: codec.to_json(result) for name, result in collected.gates[plan.id].items()},
+        "gates": {name: exhibits.gate(result) for name, result in collected.gates[plan.id].items()},
+        **exhibits.of_record(collected.gates[plan.id]),
         "rerun": rerun.record(plan),
         "file": _file(ending, plan.id),
     }

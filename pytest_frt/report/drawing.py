@@ -1,4 +1,4 @@
-"""What turns templates into a page: the template engine of the ``report`` extra, and the page's own style and script."""
+"""What turns templates into a page: the engine of the ``report`` extra, and the page's own style and script."""
 
 from __future__ import annotations
 

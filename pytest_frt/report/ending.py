@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from pytest_frt.certs.files import storage, write_atomic
 from pytest_frt.errors import CertificateRefused, FrtError, StorageFault
-from pytest_frt.report import document
+from pytest_frt.report import document, html
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.lines import Rerun
 from pytest_frt.report.waived import Standing
@@ -68,13 +69,27 @@ def end(
     notes += [f"{name}: nothing is stated, {why}" for name, why in sealed.withheld.items()]
     notes += [fault.diagnostics() for fault in faults]
     ending = Ending(sealed.files, sealed.keyid, tuple(notes), _code(collected, settings, faults), waivers)
-    if settings.json:
-        try:
-            write_atomic(Path(settings.json), document.dumps(document.build(collected, settings, plan, rerun, ending)))
-        except StorageFault as fault:
-            code = _code(collected, settings, [*faults, fault])
-            return replace(ending, notes=(*notes, fault.diagnostics()), exit_code=code)
+    if settings.json or settings.html:
+        late = _write(settings, document.dumps(document.build(collected, settings, plan, rerun, ending)))
+        code = _code(collected, settings, [*faults, *late])
+        return replace(ending, notes=(*notes, *(fault.diagnostics() for fault in late)), exit_code=code)
     return ending
+
+
+def _write(settings: RunConfig, report: bytes) -> list[FrtError]:
+    """Write the reports that were asked for and return what went wrong; the page is made of the written text."""
+    late: list[FrtError] = []
+    for path, make in ((settings.json, bytes), (settings.html, _page)):
+        try:
+            if path:
+                write_atomic(Path(path), make(report))
+        except StorageFault as fault:
+            late.append(fault)
+    return late
+
+
+def _page(report: bytes) -> bytes:
+    return html.render(json.loads(report))
 
 
 def _code(collected: Collected, settings: RunConfig, faults: list[FrtError]) -> int:
