@@ -26,8 +26,8 @@ class Option(NamedTuple):
     Attributes:
         name: As in ``--frt-<name>``; ``[tool.pytest_frt]`` has underscores, ini files also the prefix ``frt_``.
         help: One line.
-        kind: ``text``, ``path``, ``int``, ``flag``, ``switch`` (a flag with ``--frt-no-<name>`` beside it) or ``list``
-            (repeatable, commas).
+        kind: ``text``, ``path``, ``int``, ``number``, ``flag``, ``switch`` (a flag with ``--frt-no-<name>`` beside it)
+            or ``list`` (repeatable, commas).
         default: Value when nothing says otherwise.
         choices: Allowed values; empty for any.
         metavar: What help calls the value; empty for ``GLOB`` or ``VALUE``.
@@ -92,6 +92,7 @@ OPTIONS: Final = (
         (),
         metavar="EXPR",
     ),
+    Option("family-alpha", "level that all records and unions share when each sits at the margin, e.g. 0.01", "number"),
     Option("kernel", "kernel build to judge in place of the one each impl names", "path"),
     Option("threads", "math threads of workers; default: the machine's processors", "int"),
     Option("comparison", "show the compiled host beside certified plans, in one process", "switch", default=True),

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_frt.errors import UsageFault
 from pytest_frt.options import BY_KEY, DIMENSIONS, TABLE, Option, nearest, read_table
 from pytest_frt.report import drawing
+from pytest_frt.report.beside import LAST
 from pytest_frt.run.config import RunConfig, Selection
 
 if TYPE_CHECKING:
     import pytest
 
 COMMAND_LINE: Final = "command line"
-LAST: Final = "last"
-"""In the place of a path to compare with: the report that the last run left in the output directory."""
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -41,6 +40,16 @@ def _int(option: Option, value: object, origin: str) -> int:
     return int(text)
 
 
+def _number(option: Option, value: object, origin: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    text = _text(option, value, origin).strip()
+    try:
+        return float(text)
+    except ValueError as fault:
+        raise UsageFault(f"{option.key} = {text!r} from {origin} is no number") from fault
+
+
 def _bool(option: Option, value: object, origin: str) -> bool:
     if isinstance(value, bool):
         return value
@@ -56,7 +65,15 @@ def _list(option: Option, value: object, origin: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-CONVERT: Final = {"text": _text, "path": _text, "int": _int, "flag": _bool, "switch": _bool, "list": _list}
+CONVERT: Final = {
+    "text": _text,
+    "path": _text,
+    "int": _int,
+    "number": _number,
+    "flag": _bool,
+    "switch": _bool,
+    "list": _list,
+}
 
 
 class Settings:
@@ -119,6 +136,14 @@ def _at_least(settings: Settings, key: str, lowest: int, default: int) -> int:
     if value is not None and value < lowest:
         raise UsageFault(f"{key} = {value} from {settings.origins[key]} is under {lowest}")
     return default if value is None else int(value)
+
+
+def _level(settings: Settings, key: str) -> float | None:
+    """Return a chance of error between 0 and 1, or None."""
+    value: float | None = settings.get(key)
+    if value is not None and not 0 < value < 1:
+        raise UsageFault(f"{key} = {value} from {settings.origins[key]} is no chance between 0 and 1", hint="e.g. 0.01")
+    return value
 
 
 def _file(settings: Settings, key: str) -> str | None:
@@ -200,6 +225,7 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
         waivers=_file(settings, "waivers"),
         resume=settings.get("resume"),
         fraction=_fraction(settings),
+        family_alpha=_level(settings, "family_alpha"),
         compare=_earlier(settings),
         compare_fail=settings.get("compare_fail"),
         origins=dict(settings.origins),

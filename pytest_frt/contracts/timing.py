@@ -66,6 +66,10 @@ class TimingEvidence:
         attempt: Which consecutive attempt this is, from 1.
         quick: True for the provisional form.
         repeats: Executions per timed region, equal in both arms and all processes; a sample's seconds are the region's.
+        alpha: Level that a first attempt spends when it is one of a family; None for the rule's own.
+        bytes_read: Fewest bytes that one execution of the arm must read, its weights at the narrowest; 0 if unknown.
+        peak_bytes_s: Most bytes per second that witness processes moved in the device's fastest shared memory; 0 if
+            unknown.
     """
 
     processes: tuple[ProcessTiming, ...]
@@ -73,3 +77,6 @@ class TimingEvidence:
     attempt: int
     quick: bool
     repeats: int = 1
+    alpha: float | None = None
+    bytes_read: int = 0
+    peak_bytes_s: float = 0.0

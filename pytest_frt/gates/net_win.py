@@ -58,20 +58,25 @@ def decide(evidence: TimingEvidence, *, output: str) -> Verdict | None:
 
 def _so_far(processes: Processes, evidence: TimingEvidence) -> Verdict | None:
     units = rounded(processes)
-    return apply(QUICK, units) if evidence.quick else decide_after(units, attempt=evidence.attempt)
+    if evidence.quick:
+        return apply(QUICK, units)
+    return decide_after(units, attempt=evidence.attempt, alpha=evidence.alpha)
 
 
 def _rule(processes: Processes, evidence: TimingEvidence) -> Verdict:
     units = rounded(processes)
-    return judge_quick(units) if evidence.quick else judge_ratios(units, attempt=evidence.attempt)
+    if evidence.quick:
+        return judge_quick(units)
+    return judge_ratios(units, attempt=evidence.attempt, alpha=evidence.alpha)
 
 
 def _guards(summary: Summary, evidence: TimingEvidence, output: str) -> Iterator[Invalid | None]:
     """Yield the guards in order; the quick form may leave out the null arm and the witnesses."""
     yield validity.both_orders(summary.balanced)
     yield validity.outputs_match(summary.cosines, timed_output_floor(output))
-    seconds = [worker for worker, _ in summary.clocks]
-    yield validity.does_work(seconds)
+    yield validity.does_work([worker / evidence.repeats for worker, _ in summary.clocks])
+    candidate = [worker / evidence.repeats for worker in summary.candidate_samples]
+    yield validity.within_peak(candidate, evidence.bytes_read, evidence.peak_bytes_s)
     yield validity.clocks_agree(summary.clocks)
     yield validity.machine_is_quiet(summary.steal, summary.pressure)
     yield validity.control_ratio(validity.CANARY, summary.canary)

@@ -1,4 +1,4 @@
-"""A fixed piece of work that no impl touches: what changes its time is the machine, or impl code that reaches out."""
+"""Fixed work that no impl touches: a canary whose time changes with the machine alone, and the peak of its memory."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ EDGE: Final = 384
 """Edge of the GEMM: its operands (1.7 MiB) leave the cache of one core, its 113 Mflop take about a millisecond."""
 COPIED: Final = 1 << 20
 """float32 elements copied: 4 MiB read and 4 MiB written, so that a neighbour on the memory bus shows as well."""
+PEAK_ELEMENTS: Final = (1 << 18, 1 << 23)
+"""float32 elements of the buffers whose copying gives the peak: in a cache, and beyond it."""
+PEAK_BYTES: Final = {"cpu": 1 << 25, "cuda": 1 << 30}
+"""Bytes moved per measurement of the peak: a few milliseconds, or far above the launches."""
+PEAK_ROUNDS: Final = 3
+"""Measurements per buffer: the best one is the peak."""
 
 
 def synchronizer(device: str) -> Callable[[], None]:
@@ -54,3 +60,24 @@ class Canary:
         self._multiply(self._left, self._right, out=self._product)
         self._copy(self._target, self._source)
         self._wait()
+
+
+def peak_bytes_s(device: str) -> float:
+    """Return the most bytes per second, read and written, that copying reaches on ``device`` with all its threads.
+
+    Nothing that must read fresh values from memory or the caches between cores is faster; what is, did not read them.
+    """
+    clock, wait, best, budget = time.perf_counter, synchronizer(device), 0.0, PEAK_BYTES[torch.device(device).type]
+    for elements in PEAK_ELEMENTS:
+        source = torch.ones(elements, device=device)
+        target = torch.empty_like(source)
+        moved = 2 * source.nbytes
+        turns = max(1, budget // moved)
+        for _ in range(PEAK_ROUNDS):
+            wait()
+            began = clock()
+            for _ in range(turns):
+                target.copy_(source)
+            wait()
+            best = max(best, turns * moved / (clock() - began))
+    return best

@@ -38,6 +38,8 @@ class Ask:
         progress: Told after each process.
         attempt: Which consecutive attempt this is.
         quick: True for the provisional form.
+        alpha: Level that a first attempt spends; None for the rule's own.
+        bytes_read: Fewest bytes that one execution of the arm must read; 0 if unknown.
     """
 
     arm: str
@@ -46,6 +48,8 @@ class Ask:
     progress: Progress
     attempt: int = 1
     quick: bool = False
+    alpha: float | None = None
+    bytes_read: int = 0
 
 
 @dataclass(slots=True)
@@ -258,4 +262,7 @@ class TimingGroup:
             attempt=ask.attempt,
             quick=ask.quick,
             repeats=self._repeats[ask.arm],
+            alpha=ask.alpha,
+            bytes_read=ask.bytes_read,
+            peak_bytes_s=self._lab.witnesses.peak_bytes_s,
         )

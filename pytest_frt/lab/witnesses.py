@@ -54,6 +54,7 @@ class Witnesses:
         self._job: TimingJob | None = None
         self._processes: list[TimingProcess] = []
         self._seconds: dict[str, list[list[float]]] = {}
+        self._peaks: dict[int, float] = {}
 
     @property
     def expected(self) -> Expected | None:
@@ -64,6 +65,11 @@ class Witnesses:
     def count(self) -> int:
         """How many there are once loaded."""
         return self._count
+
+    @property
+    def peak_bytes_s(self) -> float:
+        """Most bytes per second that a witness moved, 0 before any was timed."""
+        return max(self._peaks.values(), default=0.0)
 
     def prepare(self, job: TimingJob, rng: random.Random) -> None:
         """Load witnesses for the host of ``job`` unless they are loaded, and forget earlier seconds.
@@ -87,6 +93,8 @@ class Witnesses:
         """
         run, second_base = ArmRun(self._processes[index], index, None), Turn(BASE, draw.phase, 1)
         with self._watched():
+            if index not in self._peaks:
+                self._peaks[index] = run.process.peak()
             run.process.warm(second_base)
             for pair in (pair for _ in range(blocks) for pair in run.block(second_base, draw)):
                 self._seconds[draw.phase][index] += [pair.base.worker_s, pair.candidate.worker_s]
@@ -102,7 +110,7 @@ class Witnesses:
     def close(self) -> None:
         """End the processes; idempotent."""
         self._fleet.close()
-        self._job, self._processes = None, []
+        self._job, self._processes, self._peaks = None, [], {}
 
     @contextmanager
     def _watched(self) -> Iterator[None]:

@@ -98,6 +98,7 @@ class Summary:
         clocks: ``(worker seconds, judge seconds)`` of every sample.
         base: Base median seconds per process.
         candidate: Candidate median seconds per process.
+        candidate_samples: Worker seconds of every sample of the candidate.
         steal: Stolen CPU seconds per second, per process.
         pressure: Share of time some task waited for a CPU, per process.
         cosines: Worst cosine of kept outputs, per process.
@@ -111,6 +112,7 @@ class Summary:
     clocks: list[tuple[float, float]]
     base: list[float]
     candidate: list[float]
+    candidate_samples: list[float]
     steal: list[float]
     pressure: list[float]
     cosines: list[float]
@@ -128,6 +130,9 @@ def summarise(evidence: TimingEvidence) -> Summary:
         clocks=[(sample.worker_s, sample.judge_s) for process in processes for sample in _samples(process)],
         base=[base_median(process) for process in processes],
         candidate=[candidate_median(process) for process in processes],
+        candidate_samples=[
+            pair.candidate.worker_s for process in processes for block in process.blocks for pair in block
+        ],
         steal=[_share(process.steal_s, process.wall_s) for process in processes],
         pressure=[process.pressure for process in processes],
         cosines=[process.output_mismatch for process in processes],

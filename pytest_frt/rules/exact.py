@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from pytest_frt.errors import SpecError
 
@@ -84,3 +85,38 @@ def crossing_levels(units: Sequence[int], bounds: Sequence[int], chance: float =
         alive = {count: weight for count, weight in after.items() if count < bound}
         levels.append(spent)
     return levels
+
+
+@functools.cache
+def spending_bounds(units: Sequence[int], alpha: float) -> tuple[int, ...]:
+    """Return the smallest bounds of a group-sequential count that spend ``alpha`` as Pocock's tests do.
+
+    By the look at ``n`` of ``N`` units at most ``alpha ln(1 + (e - 1) n / N)`` is spent (Lan and DeMets 1983). Sign
+    patterns are counted as whole numbers, so that no bound hangs on rounding.
+
+    Args:
+        units: Units collected at each look, increasing; a tuple.
+        alpha: Level at the margin itself, over all looks.
+
+    Returns:
+        One bound per look; more than the look's units where ``alpha`` is too small for any count to pass there.
+
+    Raises:
+        SpecError: ``alpha`` is no level between 0 and 1.
+    """
+    if not 0 < alpha < 1:
+        raise SpecError(f"level {alpha} is not between 0 and 1")
+    alive, seen, crossed = {0: 1}, 0, 0
+    bounds: list[int] = []
+    for total in units:
+        for _ in range(total - seen):
+            alive = {count: alive.get(count, 0) + alive.get(count - 1, 0) for count in range(max(alive) + 2)}
+        crossed, seen = crossed << (total - seen), total
+        budget = Fraction(alpha * math.log(1 + (math.e - 1) * total / units[-1])) * 2**total
+        bound = total + 1
+        while crossed + alive.get(bound - 1, 0) <= budget:
+            bound -= 1
+            crossed += alive.get(bound, 0)
+        bounds.append(bound)
+        alive = {count: ways for count, ways in alive.items() if count < bound}
+    return tuple(bounds)

@@ -13,8 +13,14 @@ from statistics import median
 from typing import Final
 
 from pytest_frt.contracts.verdict import Inconclusive, Invalid, Measured, Pass, Refusal, Verdict
-from pytest_frt.rules.exact import order_interval
-from pytest_frt.rules.thresholds import FUTILE_MEDIAN, INTERVAL_CONFIDENCE, NET_WIN_MARGIN, PROCESS_MARGIN
+from pytest_frt.rules.exact import order_interval, spending_bounds
+from pytest_frt.rules.thresholds import (
+    FUTILE_MEDIAN,
+    INTERVAL_CONFIDENCE,
+    NET_WIN_ALPHA,
+    NET_WIN_MARGIN,
+    PROCESS_MARGIN,
+)
 
 GATE: Final = "net_win"
 NO_WIN: Final = "no_win"
@@ -69,6 +75,33 @@ BY_ATTEMPT: Final = {
 """Attempt j spends 0.005 / 2^(j-1), so that trying again cannot buy a win: exact levels 0.0040, 0.0020, 0.0009."""
 QUICK: Final = Rule("quick form", processes=3, looks=(4,), bounds=(11,), medians=3)
 """3 processes x 8 pairs: 11 of 12 units has exact level 0.0032. Three starts show too little: provisional only."""
+
+
+def family_level(alpha: float, members: int) -> float:
+    """Return the level of each of ``members`` judgements, so that all together pass one at the margin with ``alpha``.
+
+    Bonferroni's share, whatever the judgements have in common; never more than the level that a certificate is held to.
+
+    Args:
+        alpha: Level of the family.
+        members: Records and unions that are judged.
+    """
+    return min(NET_WIN_ALPHA.value, alpha / members)
+
+
+def rule_of(attempt: int, alpha: float | None = None) -> Rule | None:
+    """Return the rule of a counted attempt, None when there is no such attempt.
+
+    Args:
+        attempt: Which consecutive attempt, from 1; attempt j spends ``alpha / 2^(j-1)``.
+        alpha: Level of the first attempt; None, or anything above it, for the rule's own 0.005.
+    """
+    plain = BY_ATTEMPT.get(attempt)
+    if plain is None or alpha is None or alpha >= NET_WIN_ALPHA.value:
+        return plain
+    units = tuple(plain.processes * look for look in plain.looks)
+    bounds = spending_bounds(units, alpha / 2 ** (attempt - 1))
+    return replace(plain, name=f"{plain.name} at level {alpha:g}", bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +160,15 @@ def _unusable(rule: Rule, processes: Processes) -> Invalid | None:
 def _futile(rule: Rule, view: _View, *, whole_look: bool) -> Refusal | None:
     """Refuse when the last bound cannot be reached any more, or when a look shows a loss."""
     losses = len(view.units) - view.wins
-    measured = view.measured(rule, rule.bounds[-1])
     if whole_look and view.pooled < rule.futile_median:
         detail = f"pooled median {view.pooled:.4f} of {len(view.units)} units is a loss"
-        return Refusal(GATE, NO_WIN, detail, measured=measured)
+        return Refusal(GATE, NO_WIN, detail, measured=view.measured(rule, rule.bounds[-1]))
     if losses > rule.losses_allowed:
         detail = (
             f"{losses} of {len(view.units)} units are not above {rule.margin}: {rule.bounds[-1]} of {rule.units} "
             f"can no longer be reached (pooled median {view.pooled:.4f})"
         )
-        return Refusal(GATE, NO_WIN, detail, measured=measured)
+        return Refusal(GATE, NO_WIN, detail, measured=view.measured(rule, rule.bounds[-1]))
     return None
 
 
@@ -187,28 +219,30 @@ def _incomplete(rule: Rule, processes: Processes) -> Invalid:
     return Invalid(GATE, "incomplete", detail)
 
 
-def decide_after(processes: Processes, *, attempt: int = 1) -> Verdict | None:
+def decide_after(processes: Processes, *, attempt: int = 1, alpha: float | None = None) -> Verdict | None:
     """Return the verdict of FRT-NW-1 as soon as there is one, None to collect more units.
 
     Args:
         processes: Unit ratios of the processes so far, in any state of completion.
         attempt: Which consecutive attempt this is, from 1.
+        alpha: As in :func:`rule_of`.
     """
-    rule = BY_ATTEMPT.get(attempt)
+    rule = rule_of(attempt, alpha)
     if rule is None:
         detail = f"attempt {attempt} of at most {max(BY_ATTEMPT)}: only a change of the key opens new attempts"
         return Invalid(GATE, "attempts", detail)
     return decide(rule, processes)
 
 
-def judge_ratios(processes: Processes, *, attempt: int = 1) -> Verdict:
+def judge_ratios(processes: Processes, *, attempt: int = 1, alpha: float | None = None) -> Verdict:
     """Judge a finished collection by FRT-NW-1.
 
     Args:
         processes: Unit ratios of eight processes; they may hold only 3 or 6 units each where that look decided.
         attempt: Which consecutive attempt this is, from 1.
+        alpha: As in :func:`rule_of`.
     """
-    return decide_after(processes, attempt=attempt) or _incomplete(BY_ATTEMPT[attempt], processes)
+    return decide_after(processes, attempt=attempt, alpha=alpha) or _incomplete(BY_ATTEMPT[attempt], processes)
 
 
 def judge_quick(processes: Processes) -> Verdict:

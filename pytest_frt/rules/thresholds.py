@@ -20,6 +20,7 @@ class Threshold:
 
 
 NET_WIN_MARGIN: Final = Threshold(1.02, "a win below 2 % does not pay for another part to certify, ship and watch")
+NET_WIN_ALPHA: Final = Threshold(0.005, "one false win in 200 records exactly at the margin, far fewer below it")
 PROCESS_MARGIN: Final = Threshold(1.01, "a start of the process that shows less than half the margin did not win")
 FUTILE_MEDIAN: Final = Threshold(1.0, "a pooled median below 1 is a loss; more units only spend time")
 INTERVAL_CONFIDENCE: Final = Threshold(0.99, "matches the 1 % level of the validity guards")
@@ -30,7 +31,9 @@ GUARD_LEVEL: Final = Threshold(0.01, "drift must also be significant, so that me
 CLOCK_SHARE: Final = Threshold(0.05, "two clocks around one region agree to 5 %, or one of them missed work")
 CLOCK_ALLOWANCE_S: Final = Threshold(5e-4, "seconds: a command and a reply over a pipe, with a wake-up on each side")
 CLOCK_OUTLIERS: Final = Threshold(0.10, "the share of samples a busy machine may delay between the two clocks")
-EMPTY_WORK_S: Final = Threshold(2e-5, "seconds: one eager pass of a host costs more in Python alone; less is no work")
+EMPTY_WORK_S: Final = Threshold(2e-5, "seconds: one pass of a host costs more in launches alone; less is no work")
+LEAST_BITS: Final = Threshold(4.0, "the narrowest weight that any scheme packs: an arm reads at least this of each")
+PEAK_SHARE: Final = Threshold(1.25, "the peak is itself a measurement, and a boost clock may lift one sample over it")
 WITNESS_SHARE: Final = Threshold(0.02, "base speed with and without impl code loaded must agree to the margin")
 WITNESS_PROCESSES: Final = Threshold(3, "the smallest count whose median survives one disturbed start")
 STEAL_SHARE: Final = Threshold(0.05, "stolen CPU seconds per second: above this the hypervisor is timed as well")

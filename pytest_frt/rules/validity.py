@@ -22,6 +22,7 @@ from pytest_frt.rules.thresholds import (
     GUARD_LEVEL,
     GUARD_LOW,
     INTERVAL_CONFIDENCE,
+    PEAK_SHARE,
     PRESSURE_SHARE,
     STEAL_SHARE,
     WITNESS_PROCESSES,
@@ -87,17 +88,42 @@ def clocks_agree(samples: Sequence[tuple[float, float]]) -> Invalid | None:
 
 
 def does_work(seconds: Sequence[float]) -> Invalid | None:
-    """Require that no sample was shorter than any real work.
+    """Require that no execution was shorter than any real work.
 
     Args:
-        seconds: Every timed sample of both arms, by the worker's clock.
+        seconds: Seconds per execution of every timed sample of both arms, by the worker's clock.
     """
     shortest = min(seconds, default=math.nan)
     if _usable(seconds) and meets(shortest, ">=", EMPTY_WORK_S.value):
         return None
-    detail = f"a sample took {shortest} s, under the floor of {EMPTY_WORK_S.value} s: {EMPTY_WORK_S.because}"
-    measured = Measured("shortest_sample_s", shortest, ">=", EMPTY_WORK_S.value, len(seconds))
+    detail = f"an execution took {shortest} s, under the floor of {EMPTY_WORK_S.value} s: {EMPTY_WORK_S.because}"
+    measured = Measured("shortest_execution_s", shortest, ">=", EMPTY_WORK_S.value, len(seconds))
     return Invalid(GATE, "empty_work", detail, (measured,))
+
+
+def within_peak(seconds: Sequence[float], bytes_read: int, peak_bytes_s: float) -> Invalid | None:
+    """Require that no execution read its weights faster than the device can read anything.
+
+    Args:
+        seconds: Seconds per execution of every timed sample of the arm, by the worker's clock.
+        bytes_read: Fewest bytes that one execution must read; 0 if unknown, which is no breach.
+        peak_bytes_s: Most bytes per second that processes without impl code moved; 0 if unknown, which is no breach.
+
+    Returns:
+        Invalid when the fastest execution implies more than the peak with its allowance, or a number is none.
+    """
+    if bytes_read == 0 or peak_bytes_s == 0:
+        return None
+    sound = _usable(seconds) and _usable([peak_bytes_s])
+    rate, limit = (bytes_read / min(seconds) if sound else math.nan), PEAK_SHARE.value * peak_bytes_s
+    if meets(rate, "<=", limit):
+        return None
+    detail = (
+        f"an execution that must read {bytes_read} bytes implies {rate:.4g} bytes per second, the device moved at most "
+        f"{peak_bytes_s:.4g}: the work was not done there and then"
+    )
+    measured = Measured("implied_bytes_per_s", rate, "<=", limit, len(seconds))
+    return Invalid(GATE, "peak_bandwidth", detail, (measured,))
 
 
 def base_is_honest(base_medians: Sequence[float], witness: Sequence[float]) -> Invalid | None:

@@ -20,7 +20,7 @@ from pytest_frt.run.custody import Sources
 from pytest_frt.run.results import GateResult, UnionResult
 from pytest_frt.run.settle import Question, Settled, Settling
 from pytest_frt.run.stages import Stages, Witnessed
-from pytest_frt.run.union import Unions
+from pytest_frt.run.union import Unions, contested
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,6 +108,7 @@ class Bench:
             seed=config.seed,
             progress=progress,
             plan=effort.timing,
+            alpha=plan.level(config.family_alpha),
         )
         self._proofs = proof.Bench(registry, config.threads, config.seed)
         self._results: dict[tuple[str, str], GateResult] = {}
@@ -141,7 +142,8 @@ class Bench:
         if isinstance(witnessed, Crashed):
             return UnionResult(plan.name, witnessed)
         alone = [(record, self._settled[record.id], self._timed[record.id][1]) for record in passed]
-        result = self._unions.judge(plan.name, alone, witnessed)
+        timed = [record for record in plan.records if record.id in self._timed]
+        result = self._unions.judge(plan.name, alone, witnessed, contested(timed))
         if changed := sorted({file for record in passed for file in self._sources.changed(record)}):
             result = replace(result, verdict=_moved("union", changed), proven=None)
         return replace(result, seconds=time.monotonic() - began)

@@ -10,12 +10,17 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_frt.contracts.job import TimingJob
+from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.contracts.verdict import Crashed, Measured, Pass, Verdict
 from pytest_frt.gates import net_win
 from pytest_frt.lab.attempts import Attempts
 from pytest_frt.lab.timing import TimingLab, TimingPlan
 from pytest_frt.lab.timing_group import Ask, TimingGroup
+from pytest_frt.measure.traffic import least_bytes, weight_elements
+from pytest_frt.rules.thresholds import LEAST_BITS
+from pytest_frt.spec import codec
 from pytest_frt.spec.digest import file_digest
+from pytest_frt.spec.load import load_structure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,6 +73,18 @@ def digest_of(units: Sequence[UnitRef]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
+def least_read(seats: str, units: Sequence[UnitRef]) -> int:
+    """Return the fewest bytes that one execution of ``units`` must read, whatever its scheme.
+
+    Args:
+        seats: File of the witness's seat facts.
+        units: Units with exactly their surviving seats.
+    """
+    facts = codec.loads(tuple[SeatFacts, ...], Path(seats).read_bytes())
+    structures = {unit.structure: load_structure(unit.structure_folder) for unit in units}
+    return least_bytes(weight_elements(facts, units, structures), LEAST_BITS.value)
+
+
 class Clock:
     """Times entrants and judges net win.
 
@@ -79,6 +96,7 @@ class Clock:
         seed: Run seed.
         progress: Told after each process.
         plan: How much is collected; None for what the rule in force needs.
+        alpha: Level that a first attempt spends; None for the rule's own.
     """
 
     def __init__(
@@ -91,11 +109,12 @@ class Clock:
         seed: int,
         progress: Progress,
         plan: TimingPlan | None = None,
+        alpha: float | None = None,
     ) -> None:
         plan = plan or (QUICK if quick else TimingPlan())
         self._lab = TimingLab(root / "timing", environ=environ, plan=plan)
         self._attempts = Attempts(out)
-        self._quick, self._seed, self._progress = quick, seed, progress
+        self._quick, self._seed, self._progress, self._alpha = quick, seed, progress, alpha
 
     def judge(self, course: Course, entrants: Sequence[Entrant]) -> dict[str, tuple[Verdict, TimingEvidence | None]]:
         """Time entrants of one impl file and kernel build (or one union) in shared processes.
@@ -139,7 +158,10 @@ class Clock:
             return None if self._quick else net_win.decide(evidence, output=course.output)
 
         rng = self._rng(f"{entrant.name}|{attempt}")
-        got = group.collect(Ask(entrant.arm, decide, rng, self._progress, attempt=attempt, quick=self._quick))
+        read = least_read(course.seats, entrant.units)
+        got = group.collect(
+            Ask(entrant.arm, decide, rng, self._progress, attempt, self._quick, alpha=self._alpha, bytes_read=read)
+        )
         if isinstance(got, Crashed):
             return got, None
         verdict = net_win.judge(got, output=course.output)

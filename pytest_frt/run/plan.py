@@ -13,6 +13,7 @@ from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, UnitRef
 from pytest_frt.errors import KernelUnavailable, UsageFault
 from pytest_frt.expand import NotSupported, expand
+from pytest_frt.rules.net_win import family_level
 from pytest_frt.seat.kernel_build import KernelBuild, resolve
 
 if TYPE_CHECKING:
@@ -74,6 +75,17 @@ class RunPlan:
     unions: tuple[UnionPlan, ...]
     not_supported: tuple[NotSupported, ...]
     aside: tuple[str, ...] = ()
+
+    def level(self, family_alpha: float | None) -> float | None:
+        """Return the level of each net-win judgement, None for the rule's own.
+
+        Every record that was selected is one, here or in another fraction; every union of several is one more.
+
+        Args:
+            family_alpha: Level that all of them share, or None.
+        """
+        judged = len(self.records) + len(self.aside) + sum(len(union.records) > 1 for union in self.unions)
+        return family_level(family_alpha, judged) if family_alpha is not None and judged else None
 
 
 def default_size(spec: HostSpec, device: str) -> str:

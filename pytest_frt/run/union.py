@@ -16,7 +16,7 @@ from pytest_frt.run.results import Member, UnionResult
 from pytest_frt.run.settle import Question, Settled, Settling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from pytest_frt.contracts.job import UnitRef
     from pytest_frt.contracts.structure import Limit
@@ -72,6 +72,18 @@ def disjoint(alone: Sequence[Alone], witnessed: Witnessed) -> tuple[list[Alone],
     return chosen, dropped
 
 
+def contested(timed: Iterable[RecordPlan]) -> frozenset[str]:
+    """Return the ids of records that other records of their structure were timed against: the best of them is a choice.
+
+    Args:
+        timed: Records of one union that were timed, whether they passed or not.
+    """
+    by_structure: dict[str, list[str]] = {}
+    for record in timed:
+        by_structure.setdefault(record.key.cell.structure, []).append(record.id)
+    return frozenset(one for rivals in by_structure.values() if len(rivals) > 1 for one in rivals)
+
+
 class Unions:
     """Judges unions with the bench's stages and clock."""
 
@@ -86,14 +98,29 @@ class Unions:
         self._config, self._proofs, self._stages, self._clock, self._limits = config, proofs, stages, clock, limits
 
     def judge(
-        self, name: str, passed: Sequence[tuple[RecordPlan, Settled, TimingEvidence | None]], witnessed: Witnessed
+        self,
+        name: str,
+        passed: Sequence[tuple[RecordPlan, Settled, TimingEvidence | None]],
+        witnessed: Witnessed,
+        contested: Collection[str] = (),
     ) -> UnionResult:
-        """Return the certified set, or why there is none."""
+        """Return the certified set, or why there is none.
+
+        A record stands alone on the pairs that it was judged by only when nothing was chosen among several: a best of
+        several owes some of its lead to luck, so it is timed again.
+
+        Args:
+            name: The union's name.
+            passed: What passed alone.
+            witnessed: The host's witness.
+            contested: Ids of records that others of their structure were timed against.
+        """
         alone = [Alone(record, settled, timing, pooled(timing)) for record, settled, timing in passed if timing]
         chosen, dropped = disjoint(alone, witnessed)
         verdict: Verdict = NotRun(union.GATE, "no record of it was certified")
         while chosen:
-            verdict, settled, timing = self._try(name, chosen, witnessed)
+            chance = bool(dropped) or any(one.record.id in contested for one in chosen)
+            verdict, settled, timing = self._try(name, chosen, witnessed, anew=chance or len(chosen) > 1)
             members = tuple(one.member for one in chosen)
             if isinstance(verdict, Pass) and settled and timing:
                 return self._proven(name, chosen, dropped, verdict, settled, timing, witnessed)
@@ -107,16 +134,17 @@ class Unions:
         return UnionResult(name, verdict, (), dropped)
 
     def _try(
-        self, name: str, chosen: Sequence[Alone], witnessed: Witnessed
+        self, name: str, chosen: Sequence[Alone], witnessed: Witnessed, *, anew: bool
     ) -> tuple[Verdict, Settled | None, TimingEvidence | None]:
-        if len(chosen) == 1:
-            only = chosen[0]
+        only, record = chosen[0], chosen[0].record
+        if not anew:
             return Pass(union.GATE, band=self._band(only)), only.settled, only.timing
-        record = chosen[0].record
         units = tuple(unit for one in chosen for unit in one.settled.units)
         limits = {unit.structure: self._limits(unit.structure) for unit in units}
         question = Question(record.host, units, record.key.phase, record.key.form, limits)
-        settled = Settling(self._stages, question, witnessed, lifecycle=False).run()
+        settled = only.settled
+        if len(chosen) > 1:
+            settled = Settling(self._stages, question, witnessed, lifecycle=False).run()
         if settled.parity is None or settled.ledger is None or settled.units != units:
             failed = next((v for v in settled.verdicts.values() if not isinstance(v, Pass)), None)
             moved = Refusal(union.GATE, "seats", "seats that held alone do not hold together")
@@ -164,5 +192,5 @@ class Unions:
 
 
 def _ratios(chosen: Sequence[Alone], timing: TimingEvidence | None) -> tuple[tuple[float, ...], ...]:
-    """Return what was timed together; a member that stands alone has shown its own ratios."""
-    return proof.ratios(timing) if timing and len(chosen) > 1 else ()
+    """Return what was timed for the union; a member that stands as it was timed alone has shown its own ratios."""
+    return proof.ratios(timing) if timing and timing is not chosen[0].timing else ()

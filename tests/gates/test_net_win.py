@@ -11,7 +11,9 @@ import pytest
 from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimedSample, TimingEvidence
 from pytest_frt.contracts.verdict import Inconclusive, Invalid, Pass, Refusal, Verdict
 from pytest_frt.gates import net_win
+from pytest_frt.measure.timing import units
 from pytest_frt.rules import validity
+from pytest_frt.spec import codec
 
 BASE_S = 0.030
 
@@ -146,6 +148,51 @@ def test_units_are_taken_until_the_judges_clock_tells_too() -> None:
     assert isinstance(net_win.decide(second, output="values"), Pass)
 
 
+def test_work_that_memory_cannot_have_fed_voids_the_run() -> None:
+    sound = replace(evidence(1.3), bytes_read=10**8, peak_bytes_s=2e10)
+    assert isinstance(net_win.judge(sound, output="values"), Pass)
+    verdict = net_win.judge(replace(sound, bytes_read=10**9), output="values")
+    assert isinstance(verdict, Invalid)
+    assert verdict.guard == "peak_bandwidth"
+
+
+@pytest.mark.parametrize(("repeats", "guard"), [(1000, ""), (2000, "empty_work")], ids=["work", "launches_only"])
+def test_floor_holds_per_execution(repeats: int, guard: str) -> None:
+    verdict = net_win.judge(replace(evidence(1.3), repeats=repeats), output="values")
+    assert (verdict.guard if isinstance(verdict, Invalid) else "") == guard
+
+
+def test_a_family_spends_less_on_each() -> None:
+    nearly = uneven((1.3,) * 3)
+    processes = tuple(replace(t, blocks=(*t.blocks[:2], block(1.0))) if t.process < 4 else t for t in nearly.processes)
+    alone = replace(nearly, processes=processes)
+    assert isinstance(net_win.judge(alone, output="values"), Pass)
+    assert net_win.decide(replace(alone, alpha=0.0005), output="values") is None
+    assert isinstance(net_win.judge(replace(alone, alpha=0.0005), output="values"), Invalid)
+
+
+@pytest.mark.parametrize("alpha", [None, 0.0005], ids=["alone", "family"])
+@pytest.mark.parametrize("speed", [1.3, 1.015, 0.9])
+def test_recorded_pairs_give_the_same_verdict_byte_for_byte(speed: float, alpha: float | None) -> None:
+    recorded = replace(evidence(speed), alpha=alpha)
+    again = codec.loads(TimingEvidence, codec.dumps(recorded))
+    one, other = (net_win.judge(each, output="values") for each in (recorded, again))
+    assert codec.dumps(one) == codec.dumps(other)
+
+
+def test_mutant_record_with_half_its_seconds_changed_gives_other_bytes() -> None:
+    told, second = codec.dumps(evidence(1.3)), f'"worker_s": {BASE_S}'
+    changed = told.replace(second, f'"worker_s": {BASE_S * 1.01}', told.count(second) // 2)
+    verdicts = [net_win.judge(codec.loads(TimingEvidence, one), output="values") for one in (told, changed)]
+    assert codec.dumps(verdicts[0]) != codec.dumps(verdicts[1])
+
+
+def test_peak_guard_is_one_of_the_guards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validity, "within_peak", lambda *_: None)
+    verdict = net_win.judge(replace(evidence(1.3), bytes_read=10**9, peak_bytes_s=2e10), output="values")
+    assert isinstance(verdict, Pass)
+
+
 MUTED = {"canary": "control_ratio", "clock": "clocks_agree", "witness": "base_is_honest", "order": "both_orders"}
 
 
@@ -209,6 +256,8 @@ def test_swapped_arms_are_refused() -> None:
     def swapped(timed: ProcessTiming) -> ProcessTiming:
         return replace(timed, blocks=tuple((swap(first), swap(second)) for first, second in timed.blocks))
 
+    for one in evidence(1.3).processes:
+        assert units(swapped(one)) == pytest.approx([1 / ratio for ratio in units(one)], rel=1e-15)
     verdict = net_win.judge(replace(spoiled(swapped), witness_base_s=(BASE_S / 1.3,) * 3), output="values")
     assert isinstance(verdict, Refusal)
     assert verdict.reason == "no_win"

@@ -33,6 +33,9 @@ class Process:
     def warm(self, *turns: Turn) -> None:
         """Nothing is compiled."""
 
+    def peak(self) -> float:
+        return 1e9
+
     def sample(self, turn: Turn, state: int, repeats: int, content: int) -> TimedSample:  # noqa: ARG002 (as the real one)
         if turn.arm == self.fatal:
             raise ProcessLost("TIMEOUT", f"{turn.arm} hung")
@@ -72,6 +75,7 @@ class Witness:
 
     expected = None
     count = 3
+    peak_bytes_s = 0.0
 
     def __init__(self) -> None:
         self.blocks = [0, 0, 0]

@@ -76,6 +76,7 @@ def test_evidence_has_every_part(honest: dict[str, TimingEvidence]) -> None:
     assert {pair.base.state for pair in pairs(honest["equal"])} == {0, 1, 2}
     assert all(sample.canary_s > 0 for pair in pairs(honest["equal"]) for sample in (pair.base, pair.candidate))
     assert len(honest["equal"].witness_base_s) == 1
+    assert honest["equal"].peak_bytes_s > 1e8
     assert process.wall_s > sum(pair.base.worker_s + pair.candidate.worker_s for pair in pairs(honest["equal"]))
 
 

@@ -71,6 +71,12 @@ def test_sample_holds_both_clocks(serve: Serve) -> None:
     assert sample.judge_s > 0
 
 
+def test_peak_is_a_number_or_the_process_is_lost(serve: Serve) -> None:
+    assert serve([b'{"bytes_s": 2e10}\n']).peak() == 2e10
+    with pytest.raises(ProcessLost, match="bytes_s"):
+        serve([b'{"bytes_s": "fast"}\n']).peak()
+
+
 @pytest.mark.parametrize(
     ("replies", "kind", "said"),
     [

@@ -52,6 +52,26 @@ def test_precedence(
     assert (made.seed, made.origins["seed"]) == (value, origin)
 
 
+@pytest.mark.parametrize(
+    ("args", "table", "level"),
+    [
+        ((), "", None),
+        (("--frt-family-alpha=0.01",), "", 0.01),
+        ((), "family_alpha = 0.02", 0.02),
+        ((), 'family-alpha = "5e-3"', 0.005),
+    ],
+    ids=["none", "command_line", "toml_number", "toml_text"],
+)
+def test_family_level_is_a_number(configured: Configured, args: list[str], table: str, level: float | None) -> None:
+    assert run(configured("--frt-host=x", *args, table=table)).family_alpha == level
+
+
+@pytest.mark.parametrize("said", ["0", "1", "-0.1", "nan", "inf", "one", "true"])
+def test_what_is_no_level_is_a_usage_fault(configured: Configured, said: str) -> None:
+    with pytest.raises(UsageFault, match="family_alpha"):
+        run(configured("--frt-host=x", f"--frt-family-alpha={said}"))
+
+
 def test_lists_repeat_and_take_commas_from_everywhere(configured: Configured) -> None:
     made = run(configured("--frt-host=a,b", "--frt-host=c*", table='structure = ["x", "y,z"]\nexclude-impl = "slow*"'))
     assert made.selection.include == {"host": ("a", "b", "c*"), "structure": ("x", "y", "z")}

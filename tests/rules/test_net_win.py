@@ -12,8 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_frt.contracts.verdict import Inconclusive, Invalid, Pass, Refusal, Verdict
-from pytest_frt.rules.exact import crossing_levels
-from pytest_frt.rules.net_win import BY_ATTEMPT, QUICK, decide_after, judge_quick, judge_ratios
+from pytest_frt.errors import SpecError
+from pytest_frt.rules.exact import crossing_levels, spending_bounds
+from pytest_frt.rules.net_win import (
+    BY_ATTEMPT,
+    QUICK,
+    decide_after,
+    family_level,
+    judge_quick,
+    judge_ratios,
+    rule_of,
+)
 
 LOOKS = (24, 48, 80)
 
@@ -39,7 +48,7 @@ def pocock(alpha: float) -> tuple[int, ...]:
     bounds: list[int] = []
     for units in LOOKS:
         budget = alpha * math.log(1 + (math.e - 1) * units / LOOKS[-1])
-        bounds.append(next(b for b in range(units // 2, units + 1) if spent([*bounds, b]) <= budget))
+        bounds.append(next(b for b in range(units // 2, units + 2) if spent([*bounds, b]) <= budget))
     return tuple(bounds)
 
 
@@ -49,6 +58,44 @@ def test_bounds_are_the_smallest_that_spend_the_attempts_share(attempt: int, lev
     assert bounds == pocock(0.005 / 2 ** (attempt - 1))
     assert round(float(spent(bounds)), 4) == level
     assert crossing_levels(LOOKS, bounds)[-1] == pytest.approx(float(spent(bounds)), rel=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.0005, 1e-8])
+def test_bounds_of_any_level_are_the_smallest_that_spend_it(alpha: float) -> None:
+    assert spending_bounds(LOOKS, alpha) == pocock(alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, math.nan])
+def test_what_is_no_level_has_no_bounds(alpha: float) -> None:
+    with pytest.raises(SpecError, match="level"):
+        spending_bounds(LOOKS, alpha)
+
+
+def test_family_of_twenty_takes_the_counts_of_its_share() -> None:
+    rule = rule_of(1, family_level(0.01, 20))
+    assert rule is not None
+    assert rule.bounds == (21, 37, 56)
+    assert round(float(spent(rule.bounds)), 4) == 0.0004
+
+
+@pytest.mark.parametrize("attempt", [2, 3])
+def test_attempts_of_a_family_halve_its_share(attempt: int) -> None:
+    rule = rule_of(attempt, 0.0005)
+    assert rule is not None
+    assert rule.bounds == pocock(0.0005 / 2 ** (attempt - 1))
+
+
+@pytest.mark.parametrize("alpha", [None, 0.005, 0.4], ids=["none", "own", "looser"])
+def test_family_never_loosens_the_rule(alpha: float | None) -> None:
+    assert [rule_of(attempt, alpha) for attempt in (0, 1, 2, 3, 4)] == [None, *BY_ATTEMPT.values(), None]
+    assert family_level(alpha or 1.0, 1) == 0.005
+
+
+@given(st.lists(st.lists(st.floats(0.95, 1.2), min_size=10, max_size=10), min_size=8, max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_what_a_family_passes_a_verifier_passes_too(processes: list[list[float]]) -> None:
+    if isinstance(judge_ratios(processes, alpha=0.0005), Pass):
+        assert isinstance(judge_ratios(processes), Pass)
 
 
 def test_quick_bound_is_the_smallest_at_half_a_percent() -> None:

@@ -66,6 +66,26 @@ def test_work(seconds: list[float], *, breached: bool) -> None:
     assert isinstance(validity.does_work(seconds), Invalid) is breached
 
 
+@pytest.mark.parametrize(
+    ("seconds", "read", "peak", "breached"),
+    [
+        pytest.param([0.010] * 9, 10**8, 2e10, False, id="half_the_peak"),
+        pytest.param([0.010] * 9, 10**8, 9e9, False, id="within_the_allowance"),
+        pytest.param([0.010] * 9, 10**8, 7e9, True, id="faster_than_memory"),
+        pytest.param([0.010] * 9 + [0.001], 10**8, 2e10, True, id="one_execution_read_nothing"),
+        pytest.param([0.010] * 9 + [math.nan], 10**8, 2e10, True, id="nan"),
+        pytest.param([0.010] * 9 + [0.0], 10**8, 2e10, True, id="zero"),
+        pytest.param([], 10**8, 2e10, True, id="none"),
+        pytest.param([0.010] * 9, 10**8, math.nan, True, id="nan_peak"),
+        pytest.param([1e-9] * 9, 0, 2e10, False, id="arm_reads_no_weights"),
+        pytest.param([1e-9] * 9, 10**8, 0.0, False, id="peak_unknown"),
+    ],
+)
+def test_peak(seconds: list[float], read: int, peak: float, *, breached: bool) -> None:
+    verdict = validity.within_peak(seconds, read, peak)
+    assert (verdict.guard if verdict else "") == ("peak_bandwidth" if breached else "")
+
+
 BASE = [0.0100, 0.0101, 0.0099, 0.0100, 0.0102, 0.0100, 0.0098, 0.0100]
 
 

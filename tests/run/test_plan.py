@@ -108,3 +108,12 @@ def test_default_size(registry: Registry, host: str, kind: str, size: str) -> No
 def test_default_size_on_an_accelerator_is_full_where_there_is_one(registry: Registry) -> None:
     spec = replace(registry.host("qwen3").spec, sizes=("tiny", "full"))
     assert [default_size(spec, kind) for kind in ("cpu", "cuda")] == ["tiny", "full"]
+
+
+def test_family_level_is_shared_by_records_and_unions_of_several(registry: Registry) -> None:
+    one, several = plan(registry, phase="decode"), plan(registry, structure="", impl="", scheme="", phase="decode")
+    judged = len(several.records) + 1
+    assert several.level(0.01) == 0.01 / judged
+    assert replace(several, aside=("elsewhere",)).level(0.01) == 0.01 / (judged + 1)
+    assert one.level(0.01) == 0.005  # never looser than what a certificate is held to
+    assert (several.level(None), RunPlan((), (), ()).level(0.01)) == (None, None)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from pytest_frt.contracts.timing import TimingEvidence
-from pytest_frt.contracts.verdict import Crashed, Measured, NotRun, Pass, Refusal, Verdict
+from pytest_frt.contracts.verdict import Crashed, Inconclusive, Measured, NotRun, Pass, Refusal, Verdict
 from pytest_frt.registry import Registry
 from pytest_frt.run.clocking import Course, Entrant
 from pytest_frt.run.proof import Bench
 from pytest_frt.run.results import UnionResult
 from pytest_frt.run.settle import Settling
-from pytest_frt.run.union import Unions
+from pytest_frt.run.union import Unions, contested
 
 WIN = Pass("net_win", (Measured("pooled_median", 1.3, ">", 1.02, 24),))
 LOSS = Refusal("net_win", "no_win", "0 of 24 units")
@@ -65,7 +65,12 @@ class Trial:
     out: Path
 
     def judge(
-        self, answers: Sequence[Any] = (), verdicts: Sequence[Verdict] = (WIN,), *, comparison: bool = False
+        self,
+        answers: Sequence[Any] = (),
+        verdicts: Sequence[Verdict] = (WIN,),
+        *,
+        comparison: bool = False,
+        rivals: Sequence[str] = (),
     ) -> UnionResult:
         toy = self.toy
         structures = {impl: f"s_{impl}" for impl in self.seats}
@@ -80,7 +85,9 @@ class Trial:
             passed.append((record, alone, toy.timing(self.speeds[impl])))
         config, stages, clock = Settings(comparison, str(self.out)), self.stages, self.clock
         unions: Any = Unions(config, Bench(Registry(), 1, 0), stages, clock, lambda _: ())  # type: ignore[arg-type]
-        result: UnionResult = unions.judge("toy-cpu", passed, found)
+        against = [record for record, _, _ in passed for impl in rivals if record.key.cell.impl == impl]
+        others = [toy.record("null_impl", record.key.cell.structure) for record in against]
+        result: UnionResult = unions.judge("toy-cpu", passed, found, contested([*against, *others]))
         return result
 
 
@@ -126,8 +133,37 @@ def test_single_record_is_a_plan_without_another_run(toy: Any, tmp_path: Path) -
     assert (trial.stages.asked, trial.clock.entrants) == ([], [])
 
 
+def test_best_of_several_impls_is_confirmed_on_pairs_that_did_not_choose_it(toy: Any, tmp_path: Path) -> None:
+    trial = Trial(toy, {"only": ("a",)}, {"only": 1.2}, tmp_path)
+    result = trial.judge(rivals=("only",))
+    assert isinstance(result.verdict, Pass)
+    assert trial.stages.asked == []
+    assert [entrant.name for entrant in trial.clock.entrants] == ["toy-cpu"]
+    assert result.proven is not None
+    samples = next(row.samples for row in result.proven.gates if row.name == "latency.net_win")
+    assert samples[0] == "0:1.3"  # the clock's pairs, not those at 1.2 that chose it
+
+
+@pytest.mark.parametrize("verdict", [LOSS, Inconclusive("net_win", "40 of 80")], ids=["loss", "inconclusive"])
+def test_best_of_several_that_fresh_pairs_deny_is_no_plan(toy: Any, tmp_path: Path, verdict: Verdict) -> None:
+    result = Trial(toy, {"only": ("a",)}, {"only": 1.2}, tmp_path).judge(verdicts=(verdict,), rivals=("only",))
+    assert isinstance(result.verdict, type(verdict))
+    assert result.proven is None
+
+
+def test_faster_of_two_that_overlap_is_timed_again(toy: Any, tmp_path: Path) -> None:
+    trial = Trial(toy, {"slow": ("a",), "fast": ("a",)}, {"fast": 1.4, "slow": 1.1}, tmp_path)
+    assert trial.judge(verdicts=(LOSS,)).proven is None
+    assert [unit.impl for unit in trial.clock.entrants[0].units] == ["fast"]
+
+
+def test_records_of_one_structure_contest_each_other_and_no_one_else(toy: Any) -> None:
+    records = [toy.record("fast"), toy.record("slow"), toy.record("fast", "norm")]
+    assert contested(records) == {records[0].id, records[1].id}
+
+
 def test_union_that_does_not_win_is_tried_without_its_slowest(two: Trial) -> None:
-    result = two.judge(verdicts=(LOSS,))
+    result = two.judge(verdicts=(LOSS, WIN))
     assert isinstance(result.verdict, Pass)
     assert impls([member.record for member in result.members]) == ["fast"]
     ((name, reason),) = result.dropped.items()
