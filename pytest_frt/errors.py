@@ -105,6 +105,12 @@ class WaiverFault(FrtError):
     code = "WAIVER"
 
 
+class RegressionFault(FrtError):
+    """Something got worse since an earlier run, by a rule that was asked to fail for it."""
+
+    code = "REGRESSION"
+
+
 class StorageFault(FrtError):
     """The output directory cannot be written; what was measured before stays on disk."""
 

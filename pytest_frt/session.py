@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 import pytest
 
-from pytest_frt.contracts.verdict import NotRun, Outcome
+from pytest_frt.contracts.verdict import NotRun, Outcome, Verdict
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.errors import FrtError
 from pytest_frt.registry import Registry
 from pytest_frt.report import header, lines, summary, waived
+from pytest_frt.report.beside import Beside
 from pytest_frt.report.collected import Collected, waived_by
 from pytest_frt.report.ending import Ending, check_room, end
 from pytest_frt.report.progress import TerminalProgress
@@ -24,7 +24,7 @@ from pytest_frt.run.results import GateResult, UnionResult
 from pytest_frt.selection import Wanted, wanted
 from pytest_frt.settings import Settings
 from pytest_frt.spec import codec
-from pytest_frt.waivers import Waiver, find, load
+from pytest_frt.waivers import Waiver, find
 
 if TYPE_CHECKING:
     from pytest_frt.hookspecs import Judge
@@ -52,7 +52,7 @@ class Session:
         config: pytest's configuration.
         asked: What was asked for.
         plan: What will be judged.
-        waivers: Every entry of ``--frt-waivers``.
+        beside: Waivers, and an earlier report.
         collected: What items told; filled in the controller from test reports.
         ending: What the controller wrote; None until then.
     """
@@ -60,7 +60,7 @@ class Session:
     config: pytest.Config
     asked: Wanted
     plan: RunPlan
-    waivers: tuple[Waiver, ...] = ()
+    beside: Beside = field(default_factory=Beside)
     collected: Collected = field(default_factory=Collected)
     ending: Ending | None = None
     _judge: Judge | None = None
@@ -77,9 +77,8 @@ class Session:
         is_worker = hasattr(config, "workerinput")
         asked = wanted(Settings(config), Registry.load(), machine_facts(), is_worker=is_worker)
         plan = config.hook.pytest_frt_plan(config=config, settings=asked.settings, registry=asked.registry)
-        waivers = load(Path(asked.settings.waivers)) if asked.settings.waivers else ()
-        made = cls(config, asked, plan, waivers)
-        made.collected.waivers = tuple(one for one in waivers if not one.over(_today(), header.OWN_VERSION))
+        made = cls(config, asked, plan, Beside.of(asked.settings))
+        made.collected.waivers = made.beside.holding
         return made
 
     @property
@@ -131,6 +130,7 @@ class Session:
             pytest.fail(lines.failure(found, self.rerun.record(record)), pytrace=False)
         if found.unkept:
             pytest.fail(f"{found.unkept}\n  rerun: {self.rerun.record(record)}", pytrace=False)
+        self._hold(item, record.id, found.verdict, self.rerun.record(record))
 
     def judge_union(self, item: pytest.Item, union: UnionPlan) -> None:
         """Judge one union as one pytest item."""
@@ -148,6 +148,13 @@ class Session:
         self._tell(item, Told(union.name, UNION, union=found))
         if fails(found.verdict) and not self._waive(item, union.name, UNION):
             pytest.fail(lines.union_failure(found, self.rerun.union(union)), pytrace=False)
+        self._hold(item, union.name, found.verdict, self.rerun.union(union))
+
+    def _hold(self, item: pytest.Item, subject: str, verdict: Verdict, command: str) -> None:
+        """Fail an item that got worse since an earlier run, where that was asked for."""
+        if WAIVER not in item.stash and (worse := self.beside.worse(subject, verdict)):
+            told = [f"WORSE [{one.rule}] {one.text}" for one in worse]
+            pytest.fail("\n".join([*told, f"  rerun: {command}"]), pytrace=False)
 
     def _waive(self, item: pytest.Item, subject: str, gate: str) -> bool:
         """Give a failing item its waiver, if there is one: it then neither fails nor passes."""
@@ -236,8 +243,7 @@ class Session:
             return
         if not self.config.option.collectonly:
             world = waived.World(self.plan, self.asked.registry, self.collected)
-            standings = waived.standings(self.waivers, world, _today(), header.OWN_VERSION)
-            self.ending = end(self.collected, self.settings, self.plan, self.rerun, standings)
+            self.ending = end(self.collected, self.settings, self.plan, self.rerun, self.beside, world)
         if exitstatus != pytest.ExitCode.INTERRUPTED:
             session.exitstatus = self._exit_status(exitstatus)
 
@@ -267,10 +273,6 @@ class Session:
         """End the workers of a run that was cut short."""
         if self._judge is not None:
             self._judge.close()
-
-
-def _today() -> date:
-    return datetime.now(UTC).date()
 
 
 def _gate(item: pytest.Item) -> str:

@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="frt", description="Certificates of faster model parts: list, explain, sign, verify.")
     top.add_argument("--version", action="version", version=f"pytest-frt {version('pytest-frt')}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for part in (listing, explain, doctor, certs, replay, report):
+    for part in (listing, explain, doctor, certs, replay, compare, report):
         part.add_commands(commands)
     return top
 

@@ -28,6 +28,7 @@ class Collected:
         faults: Record key id or union name to the fault that stopped it.
         tainted: Record key id or union name to why nothing may be stated of it.
         waivers: Those that hold today.
+        worse: Record key id or union name to what got worse since an earlier run.
     """
 
     gates: dict[str, dict[str, GateResult]] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class Collected:
     faults: dict[str, Fault] = field(default_factory=dict)
     tainted: dict[str, str] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
+    worse: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, told: Told, *, flaw: str = "") -> None:
         """Add one item's message.

@@ -61,6 +61,7 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
         ],
         "faults": [{"subject": name, **codec.to_json(fault)} for name, fault in collected.faults.items()],
         "waivers": [one.json() for one in ending.waivers],
+        "compared": ending.compared.json() if ending.compared else None,
         "hosts": exhibits.hosts(collected, plans),
         "thresholds": exhibits.limits(collected),
         "certificates": exhibits.certificates(ending),

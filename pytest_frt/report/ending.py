@@ -11,9 +11,11 @@ from pathlib import Path
 from pytest_frt.certs.files import storage, write_atomic
 from pytest_frt.errors import CertificateRefused, FrtError, StorageFault
 from pytest_frt.report import document, html
+from pytest_frt.report.beside import LAST_REPORT, Beside, Compared
 from pytest_frt.report.collected import Collected
+from pytest_frt.report.compare import of_document
 from pytest_frt.report.lines import Rerun
-from pytest_frt.report.waived import Standing
+from pytest_frt.report.waived import Standing, World
 from pytest_frt.run.config import RunConfig
 from pytest_frt.run.plan import RunPlan
 from pytest_frt.run.seal import Sealed, seal
@@ -32,6 +34,7 @@ class Ending:
         notes: Sentences for the summary: what was withheld, or could not be written.
         exit_code: The run's exit code.
         waivers: What became of each waiver.
+        compared: This run beside an earlier one; None where none was asked for.
     """
 
     files: dict[str, Path]
@@ -39,6 +42,7 @@ class Ending:
     notes: tuple[str, ...]
     exit_code: int
     waivers: tuple[Standing, ...] = ()
+    compared: Compared | None = None
 
 
 def check_room(out: Path) -> None:
@@ -56,11 +60,11 @@ def check_room(out: Path) -> None:
             probe.unlink(missing_ok=True)
 
 
-def end(
-    collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun, waivers: tuple[Standing, ...] = ()
-) -> Ending:
-    """State what was proven and write the report; a fault becomes a note and an exit code."""
+def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun, beside: Beside, world: World) -> Ending:
+    """State what was proven and write the reports; a fault becomes a note and an exit code."""
+    waivers = beside.standings(world)
     notes = [f"{name}: nothing is stated, {why}" for name, why in collected.withheld()]
+    notes += [beside.note] if beside.note else []
     faults: list[FrtError] = []
     sealed = _seal(collected, settings, faults)
     if sealed.withheld:
@@ -69,17 +73,26 @@ def end(
     notes += [f"{name}: nothing is stated, {why}" for name, why in sealed.withheld.items()]
     notes += [fault.diagnostics() for fault in faults]
     ending = Ending(sealed.files, sealed.keyid, tuple(notes), _code(collected, settings, faults), waivers)
-    if settings.json or settings.html:
-        late = _write(settings, document.dumps(document.build(collected, settings, plan, rerun, ending)))
-        code = _code(collected, settings, [*faults, *late])
-        return replace(ending, notes=(*notes, *(fault.diagnostics() for fault in late)), exit_code=code)
-    return ending
+    if not collected.spoken and not (settings.json or settings.html):
+        return ending
+    now = of_document(document.build(collected, settings, plan, rerun, ending), "this run")
+    if (compared := beside.compared(now)) is not None:
+        for one in compared.changes:
+            collected.worse.setdefault(one.subject, []).append(one.text)
+        faults += [compared.fault] if compared.fault else []
+        notes += [compared.fault.diagnostics()] if compared.fault else []
+        code = _code(collected, settings, faults)
+        ending = replace(ending, compared=compared, notes=tuple(notes), exit_code=code)
+    late = _write(settings, document.dumps(document.build(collected, settings, plan, rerun, ending)))
+    code = _code(collected, settings, [*faults, *late])
+    return replace(ending, notes=(*notes, *(fault.diagnostics() for fault in late)), exit_code=code)
 
 
 def _write(settings: RunConfig, report: bytes) -> list[FrtError]:
     """Write the reports that were asked for and return what went wrong; the page is made of the written text."""
     late: list[FrtError] = []
-    for path, make in ((settings.json, bytes), (settings.html, _page)):
+    last = str(Path(settings.out) / LAST_REPORT)
+    for path, make in ((settings.json, bytes), (settings.html, _page), (last, bytes)):
         try:
             if path:
                 write_atomic(Path(path), make(report))

@@ -41,7 +41,7 @@ class Summary:
         """Yield the lines for a terminal of ``width`` columns."""
         yield from table.render(table.rows(self.collected), width)
         yield from self._unsupported(width)
-        for text in (*self._plans(), *self._waivers(), *self._origins(), *self._notes()):
+        for text in (*self._plans(), *self._waivers(), *self._compared(), *self._origins(), *self._notes()):
             yield from wrapped(text, width)
         yield from self._files()
         if self.ending is not None:
@@ -80,6 +80,13 @@ class Summary:
         for one in self.ending.waivers if self.ending else ():
             if one.fault is None and (self.verbose or one.subjects):
                 yield f"waiver of {one.waiver.owner} until {one.waiver.expires} {one.state.value}: {one.detail}"
+
+    def _compared(self) -> Iterator[str]:
+        found = self.ending.compared if self.ending else None
+        if found is not None:
+            yield from (f"WORSE {one.subject} [{one.rule}] {one.text}" for one in found.changes)
+            yield f"compared with {found.source}: {found.common} in both, {len(found.changes)} worse"
+            yield from (found.note,) if found.note else ()
 
     def _origins(self) -> Iterator[str]:
         if self.verbose:

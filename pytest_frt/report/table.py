@@ -81,7 +81,8 @@ def _why(collected: Collected, record: str) -> str:
     band = f"band {found.band}" if found.band != "pass" else ""
     said = f"{found.gate} {found.reason}: {' '.join(found.detail.split())}" if found.gate else ""
     correct = "correct" if found.correct and found.gate else ""
-    return "; ".join(part for part in (said, correct, band, seats) if part)
+    worse = [f"WORSE: {text}" for text in collected.worse.get(record, ())]
+    return "; ".join(part for part in (*worse, said, correct, band, seats) if part)
 
 
 def rows(collected: Collected) -> list[Row]:

@@ -28,7 +28,7 @@ def test_fault_is_one_message_with_its_next_step(frt: Frt) -> None:
 def test_help_names_every_command(frt: Frt) -> None:
     status, out, _ = frt("--help")
     assert status == 0
-    for command in ("list", "explain", "doctor", "keygen", "sign", "verify", "trust", "replay"):
+    for command in ("list", "explain", "doctor", "keygen", "sign", "verify", "trust", "replay", "compare"):
         assert f"\n    {command} " in out
 
 
