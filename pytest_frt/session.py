@@ -13,7 +13,7 @@ from pytest_frt.contracts.verdict import NotRun, Outcome, Verdict
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.errors import FrtError
 from pytest_frt.registry import Registry
-from pytest_frt.report import header, lines, summary, waived
+from pytest_frt.report import header, lines, properties, summary, waived
 from pytest_frt.report.beside import Beside
 from pytest_frt.report.collected import Collected, waived_by
 from pytest_frt.report.ending import Ending, check_room, end
@@ -180,9 +180,7 @@ class Session:
     @staticmethod
     def _tell(item: pytest.Item, told: Told) -> None:
         item.stash[TOLD] = told
-        said = word(told.verdict) if told.verdict else told.fault.code if told.fault else ""
-        properties = {"frt_subject": told.subject, "frt_gate": told.gate, "frt_outcome": said or "PASSED"}
-        item.user_properties += properties.items()
+        item.user_properties += properties.of(told).items()
 
     def _fail(self, item: pytest.Item, told: Told, text: str) -> NoReturn:
         self._tell(item, told)

@@ -67,6 +67,7 @@ def _ticks(low: float, high: float) -> tuple[float, ...]:
 class Dot:
     """One value: its place in percent across and pixels down, whether it counts as good, and what it says."""
 
+    value: float
     x: float
     y: float
     good: bool
@@ -176,7 +177,9 @@ def strip(
 def _row(index: int, process: Sequence[float], axis: Axis, margin: float) -> StripRow:
     y = HEAD_PX + ROW_PX * (index + 1.5)
     dots = tuple(
-        Dot(axis.at(ratio), y + JITTER_PX[unit % len(JITTER_PX)], ratio > margin, f"process {index}: {ratio:.4f}")
+        Dot(
+            ratio, axis.at(ratio), y + JITTER_PX[unit % len(JITTER_PX)], ratio > margin, f"process {index}: {ratio:.4f}"
+        )
         for unit, ratio in enumerate(process)
     )
     middle = median(process)
@@ -230,6 +233,7 @@ def curve(
 
     dots = tuple(
         Dot(
+            value,
             round(100 * (unit + 0.5) / len(values), 2),
             down(value),
             edges[0] <= value <= edges[1],
