@@ -68,6 +68,11 @@ def available_bytes() -> int:
     return _kib(_text("/proc/meminfo"), "MemAvailable")
 
 
+def writable_bytes() -> int:
+    """Return what this process has mapped privately and may write to, touched or not: what ``RLIMIT_DATA`` counts."""
+    return _kib(_text("/proc/self/status"), "VmData")
+
+
 @dataclass(frozen=True, slots=True)
 class Resident:
     """Memory of one process, bytes: ``private`` is its own, ``file`` is shared with others that map the same files."""

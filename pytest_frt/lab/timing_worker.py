@@ -30,7 +30,7 @@ from safetensors.torch import save_file
 
 from pytest_frt.contracts.job import Job, TimingJob
 from pytest_frt.errors import EvidenceError, FrtError
-from pytest_frt.lab import reaper
+from pytest_frt.lab import confine, reaper
 from pytest_frt.lab.arms import BASE, Arms
 from pytest_frt.lab.canary import Canary, peak_bytes_s, synchronizer
 from pytest_frt.lab.kept import OUTPUT
@@ -190,6 +190,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="pytest_frt.lab.timing_worker")
     parser.add_argument("--fd", type=int, required=True)
     channel = Channel.adopt(parser.parse_args(arguments).fd)
+    confine.be_first_to_go()
     reaper.die_with_parent()  # a judge that was killed may leave it in the middle of minutes of loading
     try:
         serve(channel)

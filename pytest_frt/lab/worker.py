@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn, cast
 
 from pytest_frt.contracts.job import Job
 from pytest_frt.errors import FrtError, StorageFault
-from pytest_frt.lab import reaper
+from pytest_frt.lab import confine, reaper
 from pytest_frt.lab.launch import describe_exit
 from pytest_frt.lab.reports import CrashedJob, Done, Faulted, JobReport, Orphans, TimedOut, tail
 from pytest_frt.lab.wire import WireFault, number, word
@@ -83,6 +83,7 @@ def _prepare(request: Request) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _redirect(Path(request.out))
     faulthandler.enable(file=2)
+    confine.be_first_to_go()
     # Code that one kind of job compiles is never loaded by another: a candidate could leave altered code behind.
     cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if cache:
@@ -91,7 +92,9 @@ def _prepare(request: Request) -> None:
 
 def _run(request: Request) -> FrtError | None:
     try:
-        entry(request.target)(codec.loads(cast("type[Job]", Job), request.job))
+        job = codec.loads(cast("type[Job]", Job), request.job)
+        confine.limit_memory(job.host.request.device)
+        entry(request.target)(job)
     except FrtError as fault:
         traceback.print_exc()
         return fault

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_frt.errors import EvidenceError
-from pytest_frt.lab.store import CAP_BYTES
+from pytest_frt.lab.store import CAP_BYTES, folder_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,6 +31,17 @@ def regular(file: Path, cap: int) -> Path:
     if found.st_size > cap:
         raise EvidenceError(f"{file.name} of the candidate has {found.st_size} bytes, over the cap of {cap}")
     return file
+
+
+def within_cap(folder: Path) -> None:
+    """Require that all that a job left is within the cap, whatever it is called.
+
+    Raises:
+        EvidenceError: it is more.
+    """
+    size = folder_bytes(folder)
+    if size > CAP_BYTES:
+        raise EvidenceError(f"the candidate left {size} bytes, over the cap of {CAP_BYTES}")
 
 
 def text(file: Path) -> str:

@@ -221,6 +221,7 @@ class Stages:
         Raises:
             EvidenceError: it is not what a candidate leaves.
         """
+        leftovers.within_cap(folder)
         evidence = codec.loads(CandidateEvidence, leftovers.text(folder / EVIDENCE))
         for name in (SEAM, *([SCALES] if os.path.lexists(folder / SCALES) else ())):
             leftovers.regular(folder / name, CAP_BYTES)
