@@ -1,0 +1,242 @@
+"""Change one place of a gate at a time and see whether a test notices.
+
+Every mutant lives in memory: a process forked from a warm parent imports the changed source in place of the module
+and runs the unit tests, the module's own first. Nothing is written into the tree. The exit status is 1 when fewer
+mutants are killed than KILLED_SHARE or a survivor has no reason in ``mutation_survivors.toml``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from mutation_operators import Mutant, mutants
+from mutation_scope import FOLDERS, dotted, tests_of
+from repo_tree import ROOT
+
+WARM: Final = ("pytest", "hypothesis", "numpy", "torch", "yaml", "jsonschema", "tabulate", "rich.console", "cattrs")
+UNUSED: Final = ("cacheprovider", "anyio", "xdist", "benchmark")
+# Without rewritten asserts: no one reads why a mutant fails, and the rewriting importer would come before ours.
+OPTIONS: Final = ("-x", "-q", "--assert=plain", *(f"-pno:{name}" for name in UNUSED))
+NOT_IMPORTED: Final = 99
+KILLED_SHARE: Final = 0.9
+LIMIT_FACTOR: Final = 5  # of the time the tests take unchanged
+LIMIT_FLOOR_S: Final = 2.0  # a machine at work may stop a process that long
+POLL_S: Final = 0.01
+SURVIVED, KILLED, TIMEOUT = "survived", "killed", "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one mutant.
+
+    Attributes:
+        module: Dotted name.
+        line: Line of the change.
+        operator: Kind of change.
+        before: The line, stripped.
+        after: The line changed.
+        result: ``killed``, ``timeout`` (the tests did not end: killed too) or ``survived``.
+        seconds: Time the tests took.
+    """
+
+    module: str
+    line: int
+    operator: str
+    before: str
+    after: str
+    result: str
+    seconds: float
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What stays the same when lines move."""
+        return self.module, self.before, self.after
+
+
+class Substitute(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports a changed source under the name and path of a module.
+
+    Args:
+        name: Dotted name of the module.
+        path: Its file; ``__init__.py`` makes it a package.
+        source: What to run instead of the file's text.
+    """
+
+    def __init__(self, name: str, path: Path, source: str) -> None:
+        self._name, self._path, self._source = name, path, source
+        self.used = False
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        """Answer for the one module, leave every other to the finders behind."""
+        del path, target
+        if fullname != self._name:
+            return None
+        inside = [str(self._path.parent)] if self._path.name == "__init__.py" else None
+        return importlib.util.spec_from_file_location(
+            fullname, self._path, loader=self, submodule_search_locations=inside
+        )
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the changed source in the module."""
+        self.used = True
+        exec(compile(self._source, str(self._path), "exec"), module.__dict__)  # noqa: S102 - that is the purpose
+
+
+def _child(finder: Substitute | None, arguments: Sequence[str]) -> int:
+    os.setpgid(0, 0)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(nothing, descriptor)
+    if finder:
+        sys.meta_path.insert(0, finder)
+    pytest = importlib.import_module("pytest")
+    code = int(pytest.main([*OPTIONS, *arguments]))
+    return NOT_IMPORTED if code == 0 and finder and not finder.used else code
+
+
+def run(finder: Substitute | None, arguments: Sequence[str], limit_s: float) -> tuple[int | None, float]:
+    """Run tests in a fork of this process.
+
+    Returns:
+        Exit code of pytest, None when the time limit ended it; and the seconds it took.
+    """
+    begun = time.monotonic()
+    if not (child := os.fork()):
+        code = 1
+        try:
+            code = _child(finder, arguments)
+        finally:
+            os._exit(code)
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        seconds = time.monotonic() - begun
+        if done:
+            return os.waitstatus_to_exitcode(status), seconds
+        if seconds > limit_s:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None, seconds
+        time.sleep(POLL_S)
+
+
+def examine(root: Path, path: Path, wanted: Sequence[Mutant]) -> Iterator[Result]:
+    """Yield what becomes of each mutant of one module.
+
+    Raises:
+        SystemExit: the tests fail before anything is changed.
+    """
+    name, limits = dotted(root, path), []
+    for tests in tests_of(root, path):
+        code, seconds = run(None, tests, float("inf"))
+        if code != 0:
+            raise SystemExit(f"{name}: the unchanged tests end with {code}; run: pytest {' '.join(tests)}")
+        limits.append((tests, max(LIMIT_FACTOR * seconds, LIMIT_FLOOR_S)))
+    for one in wanted:
+        result, total = SURVIVED, 0.0
+        for tests, limit in limits:
+            code, seconds = run(Substitute(name, path, one.source), tests, limit)
+            total += seconds
+            if code == NOT_IMPORTED:
+                raise SystemExit(f"{name}: no test imports it through this importer: {' '.join(tests)}")
+            if code != 0:
+                result = TIMEOUT if code is None else KILLED
+                break
+        yield Result(name, one.line, one.operator, one.before, one.after, result, round(total, 3))
+
+
+def unexplained(results: Sequence[Result], reasons: Mapping[str, Any]) -> list[Result]:
+    """Return the survivors without a reason: one names the module, the line's text and what became of it."""
+    known = {
+        (module, entry["line"], after)
+        for module, entries in reasons.items()
+        for entry in entries
+        if entry["reason"].strip()
+        for after in entry["becomes"]
+    }
+    return [one for one in results if one.result == SURVIVED and one.key not in known]
+
+
+def table(results: Sequence[Result]) -> list[str]:
+    """Return a Markdown table: one row per module and a total."""
+    rows = ["| module | mutants | killed | of these timeouts | survived | share |", "|---|--:|--:|--:|--:|--:|"]
+    for module in [*dict.fromkeys(one.module for one in results), ""]:
+        found = Counter(one.result for one in results if one.module == module or not module)
+        total, killed = found.total(), found[KILLED] + found[TIMEOUT]
+        share = f"{killed / total:.1%}" if total else "-"
+        rows.append(f"| {module or 'all'} | {total} | {killed} | {found[TIMEOUT]} | {found[SURVIVED]} | {share} |")
+    return rows
+
+
+def _earlier(path: Path | None) -> set[tuple[str, str, str]] | None:
+    if path is None:
+        return None
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {(row["module"], row["before"], row["after"]) for row in rows if row["result"] == SURVIVED}
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("modules", nargs="*", help="files, relative to the root; without any: gates, rules, measure")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the tree to run in")
+    parser.add_argument("--out", type=Path, help="write every result as a line of JSON")
+    parser.add_argument("--again", type=Path, help="an earlier --out: only what survived there")
+    parser.add_argument("--cold", action="store_true", help="import nothing ahead: for trees that need no torch")
+    return parser.parse_args(arguments)
+
+
+def _collect(given: argparse.Namespace) -> list[Result]:
+    root: Path = given.root.resolve()
+    os.chdir(root)
+    for name in () if given.cold else WARM:
+        importlib.import_module(name)
+    gc.freeze()
+    earlier, results = _earlier(given.again), []
+    files = [root / name for name in given.modules]
+    files = files or [file for folder in FOLDERS for file in sorted((root / "pytest_frt" / folder).glob("*.py"))]
+    for path in files:
+        wanted = mutants(path.read_text(encoding="utf-8"))
+        if earlier is not None:
+            wanted = [one for one in wanted if (dotted(root, path), one.before, one.after) in earlier]
+        for result in examine(root, path, wanted) if wanted else ():
+            results.append(result)
+            if given.out:
+                with given.out.open("a", encoding="utf-8") as out:
+                    out.write(json.dumps(asdict(result)) + "\n")
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, print the table and the survivors without a reason, and return the exit status."""
+    given = _arguments(arguments)
+    with tempfile.TemporaryDirectory() as cache:
+        sys.pycache_prefix, sys.dont_write_bytecode = cache, False
+        results = _collect(given)
+    reasons = Path(__file__).with_name("mutation_survivors.toml").read_text(encoding="utf-8")
+    bare = unexplained(results, tomllib.loads(reasons))
+    print("\n".join(table(results)))
+    for one in bare:
+        print(f"\n{one.module}:{one.line} {one.operator}\n  - {one.before}\n  + {one.after}")
+    killed = sum(one.result != SURVIVED for one in results)
+    return 1 if bare or killed < KILLED_SHARE * len(results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

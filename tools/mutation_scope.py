@@ -1,0 +1,57 @@
+"""Which tests can notice a change of a module: ``mutate.py`` runs no others."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+FOLDERS: Final = ("gates", "rules", "measure")
+SIMULATIONS: Final = "simulation"  # slow by nature, and a bound that only a simulation sees is a bound without a test
+
+
+def dotted(root: Path, path: Path) -> str:
+    """Return the dotted name of a source file below ``root``."""
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _named(path: Path) -> Iterator[str]:
+    """Yield every dotted name that importing a file may import, each with the packages around it."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+
+
+@functools.cache
+def _direct(root: Path, path: Path) -> frozenset[Path]:
+    bases = [root.joinpath(*name.split(".")) for name in _named(path)]
+    near = (file for base in bases for file in (base.with_suffix(".py"), base / "__init__.py"))
+    return frozenset(file for file in near if file.is_file())
+
+
+def reached(root: Path, path: Path) -> frozenset[Path]:
+    """Return the source files below ``root`` that importing ``path`` runs, itself included."""
+    seen: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        if (file := waiting.pop()) not in seen:
+            seen.add(file)
+            waiting += _direct(root, file)
+    return frozenset(seen)
+
+
+def tests_of(root: Path, path: Path) -> list[list[str]]:
+    """Return the test files that import a module: its own, then the others of ``FOLDERS``."""
+    every = [file for folder in FOLDERS for file in sorted((root / "tests" / folder).glob("test_*.py"))]
+    every = [file for file in every if SIMULATIONS not in file.stem and path in reached(root, file)]
+    own = [file for file in every if file.parent.name == path.parent.name and file.stem[5:].startswith(path.stem)]
+    others = [file for file in every if file not in own]
+    return [[str(file.relative_to(root)) for file in part] for part in (own, others) if part]
