@@ -20,6 +20,7 @@ from . import windows
 STEPPED: Final = frozenset({"decode", "verify"})
 """Phases that run steps over a cached prefix: one token, or several at a time."""
 PREFIX: Final = 64  # tokens already in the cache when decoding starts
+FEW_STEPS: Final = 4  # scored steps of a shortened sample
 LAYER_SHAPES: Final = 4  # shapes one compiled layer meets: a step, a batched step, a growing cache, a prefill
 
 
@@ -106,6 +107,13 @@ def score(model: nn.Module, samples: list[Sample], phase: PhaseSpec) -> list[Ten
         steps = [_step(model, column, cache)[:, 0].float().cpu() for column in columns]
         scores += [torch.stack([step[i] for step in steps]) for i in range(len(group))]
     return scores
+
+
+def shorter(sample: Sample, phase: PhaseSpec) -> Sample:
+    """Return the beginning of a sample: few steps after the prefix. A prefill has one length, and stays."""
+    if phase.name not in STEPPED:
+        return sample
+    return {name: tensor[:, : PREFIX + FEW_STEPS] for name, tensor in sample.items()}
 
 
 def compile_layers(stack: nn.Module) -> None:

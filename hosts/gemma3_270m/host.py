@@ -98,6 +98,11 @@ def score(model: nn.Module, samples: list[Sample], phase: str) -> list[Tensor]:
     return causal_lm.score(model, samples, phase_named(PHASES, phase))
 
 
+def shorter(sample: Sample, phase: str) -> Sample:
+    """Return the beginning of a sample, with fewer scored positions."""
+    return causal_lm.shorter(sample, phase_named(PHASES, phase))
+
+
 def projection(model: nn.Module) -> dict[str, str | int | float | bool | None]:
     """Return the settings that decide what the seats compute."""
     return causal_lm.projection(model.config)

@@ -122,6 +122,13 @@ def score(model: nn.Module, samples: list[Sample], phase: str) -> list[Tensor]:
     return [run(model, prepare(model, [sample], phase)).float().cpu() for sample in samples]
 
 
+def shorter(sample: Sample, phase: str) -> Sample:
+    """Return the beginning of a sample: three quarters of what the phase runs, and no less than its regime has."""
+    asked = phase_named(PHASES, phase)
+    length = max(asked.rows[0], asked.timed_rows * 3 // 4)
+    return {name: tensor[:, :length] for name, tensor in sample.items()}
+
+
 def projection(model: nn.Module) -> dict[str, str | int | float | bool | None]:
     """Return the settings that decide what the seats compute."""
     return {name: getattr(model.config, name, None) for name in SETTINGS}

@@ -76,8 +76,8 @@ class HostMetrics:
 class WitnessEvidence:
     """``witness.json``.
 
-    Beside it: ``seats.json``, ``seam_inputs.safetensors`` (key ``<phase>/<seat id>``, value ``[rows, K]``),
-    ``scores.<phase>.safetensors`` (key ``<sample index>``, value ``[P, V]``).
+    Beside it: ``seats.json``, ``seam_inputs.safetensors`` (key ``<phase>/<seat id>``, value ``[rows, K]``), and
+    ``scores.<phase>.safetensors`` and ``probes.<phase>.safetensors`` (key ``<sample index>``, value ``[P, V]``).
 
     Attributes:
         host: Identity facts.
@@ -94,6 +94,8 @@ class WitnessEvidence:
             that must collapse.
         seconds: Wall time.
         libraries: Library modules that building and running the host imported, in order: later jobs find them loaded.
+        frozen: As ``zeroed``, with every seat of the structure repeating its first answer of each shape.
+        spread: Row regime to the untouched host under another seed; multimodal hosts only.
     """
 
     host: HostFacts
@@ -109,6 +111,8 @@ class WitnessEvidence:
     zeroed: dict[str, tuple[HostMetrics, ...]]
     seconds: float
     libraries: tuple[str, ...] = ()
+    frozen: dict[str, tuple[HostMetrics, ...]] = field(default_factory=dict)
+    spread: dict[str, tuple[HostMetrics, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +179,8 @@ class CandidateEvidence:
     """``candidate.json``.
 
     Beside it: ``seam.safetensors`` (key ``real/<seat id>`` and ``case/<case>/<seat id>``; several outputs append
-    ``#0``, ``#1``), ``scores.safetensors`` (key ``<sample index>``), ``scales.safetensors`` when calibrated.
+    ``#0``, ``#1``), ``scores.safetensors`` (key ``<sample index>``), ``probes.safetensors`` (the same, for the inputs
+    that followed through the same seats), ``scales.safetensors`` when calibrated.
 
     Attributes:
         bound: Seat ids attached.
@@ -279,9 +284,15 @@ class ParityEvidence:
         host: Per held-out sample.
         zeroed: Host metrics with every seat of the record returning zeros: the control that must collapse.
         scale_drift: As in ``OracleEvidence``.
+        frozen: The same with every seat repeating its first answer: the control of a part that ignores its input.
+        probes: Shorter calibration observations, answered after the held-out ones through the same seats.
+        spread: The untouched host under another seed, for hosts that say multimodal.
     """
 
     seam: tuple[SeamMetrics, ...]
     host: tuple[HostMetrics, ...]
     zeroed: tuple[HostMetrics, ...] = ()
     scale_drift: dict[str, float] = field(default_factory=dict)
+    frozen: tuple[HostMetrics, ...] = ()
+    probes: tuple[HostMetrics, ...] = ()
+    spread: tuple[HostMetrics, ...] = ()

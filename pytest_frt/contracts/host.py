@@ -118,6 +118,10 @@ class HostProgram(Protocol):
     nor in part. ``fresh`` is untimed and cheap: it returns a state of the same shapes and the same
     work with values that ``seed`` draws, and leaves ``state`` as it was. No timed execution sees values that
     an earlier one saw, so that nothing is gained by keeping answers. ``score`` is what host-level parity compares.
+
+    A host may also define ``shorter(sample, phase) -> Sample``, the beginning of an observation with fewer scored
+    positions, and must define ``reseeded(sample, seed) -> Sample``, the same observation with its random windows drawn
+    anew, where its host.yaml says multimodal.
     """
 
     def build(self, request: BuildRequest) -> nn.Module: ...

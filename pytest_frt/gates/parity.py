@@ -18,7 +18,9 @@ from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.structure import Limit
 from pytest_frt.contracts.verdict import Measured, NotRun, Pass, Refusal, SeatVerdicts, Verdict
 from pytest_frt.errors import SpecError
-from pytest_frt.rules import bands, conduct, seam
+from pytest_frt.gates import parity_host
+from pytest_frt.gates.parity_host import Vacuous
+from pytest_frt.rules import conduct, seam
 from pytest_frt.rules.exact import meets
 from pytest_frt.rules.thresholds import SCALE_SHARE
 
@@ -49,21 +51,13 @@ class Terms:
         seats: Seat id to its terms, in the order of the record.
         output: ``values`` or ``distribution``.
         weights: ``trained`` or ``random``.
-        spread: The untouched host under two seeds, for hosts that say multimodal.
+        spread: The untouched host under two seeds, for hosts that say multimodal; empty to take the witness's.
     """
 
     seats: Mapping[str, SeatTerms]
     output: str
     weights: str
     spread: tuple[HostMetrics, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Vacuous:
-    """Host-level parity that neither passes nor fails, and why; the seams carry the verdict."""
-
-    detail: str
-    measured: tuple[Measured, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +108,7 @@ def judge(parity: ParityEvidence, candidate: CandidateEvidence, terms: Terms) ->
     if seats.refused:
         because = f"{len(seats.refused)} of {len(terms.seats)} seats are refused at the seam and were attached"
         return ParityVerdict(seats, NotRun(GATE, because))
-    return ParityVerdict(seats, _judge_host(parity, terms))
+    return ParityVerdict(seats, parity_host.judge(parity, terms.output, terms.weights, spread=terms.spread))
 
 
 def _judge_seats(parity: ParityEvidence, candidate: CandidateEvidence, terms: Terms) -> SeatVerdicts:
@@ -250,38 +244,3 @@ def _worst(
     if not pairs:
         return ()
     return tuple(max((_measured(name, *pair) for pair in pairs), key=_closeness) for name in seam.REASONS)
-
-
-def _judge_host(parity: ParityEvidence, terms: Terms) -> Verdict | Vacuous:
-    if terms.weights != "trained":
-        return _vacuous(parity, terms)
-    verdict = bands.judge_samples(terms.output, parity.host, spread=terms.spread)
-    if not isinstance(verdict, Pass):
-        return verdict
-    if not parity.zeroed:
-        return Refusal(
-            GATE, "no_control", "no control with zeroed seats was recorded: host parity may be blind", at="host"
-        )
-    if not bands.collapsed(terms.output, parity.zeroed):
-        headline = bands.of_kind(terms.output)[0]
-        best = headline.best(bands.column(parity.zeroed, headline.metric))
-        measured = Measured(f"zeroed.{headline.metric}", best, "<", headline.warning, len(parity.zeroed))
-        detail = f"with every seat returning zeros {headline.metric} is still {best:.6g}: host parity is blind here"
-        return Refusal(GATE, "vacuous_control", detail, at="host", measured=(measured,))
-    return verdict
-
-
-def _vacuous(parity: ParityEvidence, terms: Terms) -> Refusal | Vacuous:
-    """Label a host on random weights; NaN still refuses, and a control that moves no bit shows dead seats."""
-    broken = [str(sample.sample) for sample in parity.host if not bands.sound(terms.output, [sample])]
-    if broken:
-        return Refusal(GATE, "nan", f"NaN or Inf in host outputs of held-out samples {', '.join(broken)}", at="host")
-    if any(sample.finite and sample.max_abs == 0 for sample in parity.zeroed):
-        detail = "with every seat returning zeros the host's output stays the same bit for bit: the seats are dead"
-        return Refusal(GATE, "vacuous_control", detail, at="host")
-    measured = tuple(
-        Measured(f"host.{band.metric}.worst", band.worst(values), band.op, band.warning, len(values))
-        for band in bands.of_kind(terms.output)
-        if (values := bands.column(parity.host, band.metric))
-    )
-    return Vacuous("random weights: host-level parity is vacuous, the seams carry the verdict", measured)

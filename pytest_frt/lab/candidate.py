@@ -19,6 +19,7 @@ from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.lab import hosting, seam
 from pytest_frt.lab.census import CHECK, Census
 from pytest_frt.lab.closure import distributions
+from pytest_frt.lab.probes import probes
 from pytest_frt.lab.seam_run import SeamRun
 from pytest_frt.lab.store import CAP_BYTES
 from pytest_frt.lab.units import BoundUnit, bind, load_unit
@@ -56,7 +57,8 @@ def _calibration(job: CandidateJob, units: Iterable[BoundUnit], drawn: hosting.S
 
 def _host_pass(
     host: hosting.Hosting, job: CandidateJob, units: Iterable[BoundUnit], drawn: hosting.Split
-) -> tuple[list[Tensor], tuple[LedgerEntry, ...]]:
+) -> tuple[list[Tensor], list[Tensor], tuple[LedgerEntry, ...]]:
+    """Return the held-out scores, then those of the probes through the same seats; the ledger counts the first."""
     attachment = swap.attach(host.model, [seat for unit in units for seat in unit.bound])
     try:
         if job.form == "compiled":
@@ -64,7 +66,8 @@ def _host_pass(
             host.program.score(host.model, drawn.heldout[:1], job.phase)
             attachment.ledger.reset()
         scores = host.program.score(host.model, drawn.heldout, job.phase)
-        return scores, attachment.ledger.entries()
+        counted = attachment.ledger.entries()
+        return scores, host.program.score(host.model, probes(host, drawn, job.phase), job.phase), counted
     finally:
         attachment.detach()
 
@@ -152,7 +155,8 @@ def run(job: CandidateJob) -> None:
     if seam_run.faulty or not evidence.bound:
         return
     checks = (*_lifecycle(host, job, units, drawn), untouched) if job.lifecycle else ()
-    scores, ledger = _host_pass(host, job, units, drawn)
-    save_file({str(i): score.contiguous() for i, score in enumerate(scores)}, out / "scores.safetensors")
+    scores, followed, ledger = _host_pass(host, job, units, drawn)
+    for name, found in (("scores", scores), ("probes", followed)):
+        save_file({str(i): score.contiguous() for i, score in enumerate(found)}, out / f"{name}.safetensors")
     seconds = time.monotonic() - began
     _write(out, replace(evidence, ledger=ledger, lifecycle=checks, seconds=seconds, composed=True))

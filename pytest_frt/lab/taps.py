@@ -108,6 +108,26 @@ def tapping(
 
 
 @contextmanager
+def frozen(model: nn.Module, seats: Iterable[SeatFacts]) -> Iterator[None]:
+    """Make every seat repeat its first answer of each shape while the block runs: a part that ignores its input."""
+
+    def freezing() -> Any:  # noqa: ANN401 (torch's hook type)
+        first: dict[torch.Size, Tensor] = {}
+
+        def freeze(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> Any:  # noqa: ANN401
+            # Copies: a host may write into what a layer returns.
+            return first.setdefault(output.shape, output.clone()).clone()
+
+        return freeze
+
+    with ExitStack() as undo:
+        for seat in seats:
+            for place in seat.seat.places:
+                undo.callback(model.get_submodule(place).register_forward_hook(freezing()).remove)
+        yield
+
+
+@contextmanager
 def zeroed(model: nn.Module, seats: Iterable[SeatFacts]) -> Iterator[None]:
     """Make every seat return zeros of its own shape while the block runs: the control that must collapse."""
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
+from torch import nn
 
 from pytest_frt.contracts.evidence import CallFacts, NullControl, WitnessEvidence
+from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.errors import CheckpointError
 from pytest_frt.lab import hosting
-from pytest_frt.lab.taps import row_limit, tapping, zeroed
+from pytest_frt.lab.probes import probes, reseeded
+from pytest_frt.lab.taps import frozen, row_limit, tapping, zeroed
 from pytest_frt.measure.metrics import host_metrics
 from pytest_frt.seat.discover import discover
 from pytest_frt.seat.hostfacts import host_facts
@@ -25,14 +31,11 @@ from pytest_frt.spec.digest import file_digest
 from pytest_frt.spec.load import load_structure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from pytest_frt.contracts.evidence import HostMetrics
     from pytest_frt.contracts.host import Checkpoint, Sample
     from pytest_frt.contracts.job import WitnessJob
-    from pytest_frt.contracts.seat import SeatFacts
     from pytest_frt.lab.hosting import Hosting
     from pytest_frt.lab.taps import SeatTap
 
@@ -112,22 +115,57 @@ def _call_facts(phase: str, taps: dict[str, SeatTap]) -> list[CallFacts]:
     ]
 
 
-def _zeroed_control(
-    host: Hosting, seats: Iterable[SeatFacts], samples: list[Sample], phase: str, scores: list[Tensor]
+Spoil = Callable[[nn.Module, Iterable[SeatFacts]], AbstractContextManager[None]]
+
+
+def _control(
+    spoil: Spoil, host: Hosting, seats: Iterable[SeatFacts], samples: list[Sample], phase: str, scores: list[Tensor]
 ) -> dict[str, tuple[HostMetrics, ...]]:
+    """Score the host with the seats of one structure after the other spoiled."""
     by_structure: dict[str, list[SeatFacts]] = {}
     for seat in seats:
         by_structure.setdefault(seat.structure, []).append(seat)
     out: dict[str, tuple[HostMetrics, ...]] = {}
-    few = samples[:ZEROED_SAMPLES]
     for structure, members in by_structure.items():
-        with zeroed(host.model, members):
-            got = host.program.score(host.model, few, phase)
-        metrics = (
-            host_metrics(g, want, host.spec.output, i) for i, (g, want) in enumerate(zip(got, scores, strict=False))
-        )
-        out[f"{phase}/{structure}"] = tuple(metrics)
+        with spoil(host.model, members):
+            got = host.program.score(host.model, samples, phase)
+        out[f"{phase}/{structure}"] = _compared(host, got, scores)
     return out
+
+
+def _compared(host: Hosting, got: list[Tensor], scores: list[Tensor]) -> tuple[HostMetrics, ...]:
+    pairs = zip(got, scores, strict=False)
+    return tuple(host_metrics(g, want, host.spec.output, index) for index, (g, want) in enumerate(pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """What shows that host parity in one phase would see a fault; see ``WitnessEvidence``."""
+
+    zeroed: dict[str, tuple[HostMetrics, ...]]
+    frozen: dict[str, tuple[HostMetrics, ...]]
+    spread: tuple[HostMetrics, ...]
+
+
+def _controls(
+    host: Hosting, seats: list[SeatFacts], drawn: hosting.Split, phase: str, scores: list[Tensor], job: WitnessJob
+) -> Controls:
+    """Run the controls of one phase, and leave what the probes must come to."""
+    few = probes(host, drawn, phase)
+    expected = host.program.score(host.model, few, phase)
+    _save(Path(job.out) / f"probes.{phase}.safetensors", expected)
+    blank = _control(zeroed, host, seats, drawn.heldout[:ZEROED_SAMPLES], phase, scores)
+    # The first observation gives the answers that are repeated: it says nothing where each is one call.
+    still = {at: found[-1:] for at, found in _control(frozen, host, seats, few, phase, expected).items()}
+    spread: tuple[HostMetrics, ...] = ()
+    if host.spec.multimodal:
+        other = reseeded(host, drawn.heldout, job.host.request.seed)
+        spread = _compared(host, host.program.score(host.model, other, phase), scores)
+    return Controls(blank, still, spread)
+
+
+def _save(file: Path, scores: list[Tensor]) -> None:
+    save_file({str(index): score.contiguous() for index, score in enumerate(scores)}, file)
 
 
 def libraries(before: set[str]) -> tuple[str, ...]:
@@ -160,7 +198,7 @@ def run(job: WitnessJob) -> None:
     generator = torch.Generator().manual_seed(job.seed)
     calls: list[CallFacts] = []
     seam: dict[str, Tensor] = {}
-    control: dict[str, tuple[HostMetrics, ...]] = {}
+    controls: dict[str, Controls] = {}
     for phase, judged in job.judged.items():
         regime = hosting.phase_of(host.spec, phase).rows
         # A candidate is fed whole calls: at least as many rows as the regime's lowest call has.
@@ -172,9 +210,9 @@ def run(job: WitnessJob) -> None:
             rows = taps[seat.id].rows(row_limit(seat, max(job.seam_rows, regime[0])), generator)
             if rows is not None:
                 seam[f"{phase}/{seat.id}"] = rows
-        save_file({str(i): score.contiguous() for i, score in enumerate(scores)}, out / f"scores.{phase}.safetensors")
+        _save(out / f"scores.{phase}.safetensors", scores)
         members = [seat for seat in seats if seat.structure in judged]
-        control |= _zeroed_control(host, members, drawn.heldout, phase, scores)
+        controls[phase] = _controls(host, members, drawn, phase, scores, job)
     save_file(seam, out / "seam_inputs.safetensors")
     (out / "seats.json").write_text(codec.dumps(seats))
     facts = host_facts(
@@ -196,8 +234,10 @@ def run(job: WitnessJob) -> None:
         heldout_digest=hosting.samples_digest(drawn.heldout),
         calibration_digest=hosting.samples_digest(drawn.calibration),
         parameters=sum(parameter.numel() for parameter in host.model.parameters()),
-        zeroed=control,
+        zeroed={at: found for one in controls.values() for at, found in one.zeroed.items()},
         seconds=time.monotonic() - began,
         libraries=libraries(before),
+        frozen={at: found for one in controls.values() for at, found in one.frozen.items()},
+        spread={phase: one.spread for phase, one in controls.items() if one.spread},
     )
     (out / "witness.json").write_text(codec.dumps(evidence))

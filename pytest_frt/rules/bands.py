@@ -20,6 +20,8 @@ from pytest_frt.rules.thresholds import HELD_OUT_SAMPLES
 
 GATE: Final = "parity"
 HOST_BAND: Final = "host_band"
+SHARE: Final = "top1"
+"""The metric that is a share of positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,7 @@ def sound(output: str, samples: Sequence[HostMetrics]) -> bool:
 
 def _band_of(band: Band, values: Sequence[float], spread: Sequence[float]) -> tuple[str, tuple[Measured, ...]]:
     """Return ``pass``, ``warn`` or ``low``, with the median and the worst."""
-    centre, worst = median(values), band.worst(values)
-    floor = band.warning
-    if spread:
-        own = band.worst(spread)
-        floor = min(floor, own) if band.op == ">=" else max(floor, own)
+    centre, worst, floor = median(values), band.worst(values), _floor(band, spread)
     measured = (
         Measured(f"host.{band.metric}.median", centre, band.op, band.passing, len(values)),
         Measured(f"host.{band.metric}.worst", worst, band.op, floor, len(values)),
@@ -134,6 +132,45 @@ def judge_samples(output: str, samples: Sequence[HostMetrics], *, spread: Sequen
     if low:
         return Refusal(GATE, HOST_BAND, "; ".join(low), at="host", measured=tuple(measured))
     return Pass(GATE, tuple(measured), band="warn" if "warn" in names else "pass")
+
+
+def judge_probes(output: str, probes: Sequence[HostMetrics], *, spread: Sequence[HostMetrics] = ()) -> Refusal | None:
+    """Judge the few observations that follow the held-out ones through the same seats.
+
+    Every one must reach what the worst held-out sample must. A share of equal positions is left out: over the few
+    positions of a probe one near tie would decide it.
+
+    Args:
+        output: ``values`` or ``distribution``.
+        probes: At least one.
+        spread: As for ``judge_samples``.
+
+    Returns:
+        None, or Refusal with reason ``no_control`` (there are none), ``nan`` or ``stale``.
+    """
+    if not probes:
+        detail = "no observation followed the held-out ones: what stays in the seats could not show"
+        return Refusal(GATE, "no_control", detail, at="host")
+    if not sound(output, probes):
+        return Refusal(GATE, "nan", "NaN or Inf in host outputs after the held-out samples", at="host")
+    over = []
+    for band in (band for band in of_kind(output) if band.metric != SHARE):
+        worst, floor = band.worst(column(probes, band.metric)), _floor(band, column(spread, band.metric))
+        if not meets(worst, band.op, floor):
+            over.append(Measured(f"probe.{band.metric}", worst, band.op, floor, len(probes)))
+    if not over:
+        return None
+    said = "; ".join(f"{one.metric} {one.value:.6g} (needs {one.op} {one.required:g})" for one in over)
+    detail = f"other observations through the seats that answered the held-out ones: {said}"
+    return Refusal(GATE, "stale", detail, at="host", measured=tuple(over))
+
+
+def _floor(band: Band, spread: Sequence[float]) -> float:
+    """Return what the worst sample must reach: the warn band, or the host's own spread where that is wider."""
+    if not spread:
+        return band.warning
+    own = band.worst(spread)
+    return min(band.warning, own) if band.op == ">=" else max(band.warning, own)
 
 
 def collapsed(output: str, zeroed: Sequence[HostMetrics]) -> bool:

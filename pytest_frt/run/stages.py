@@ -36,6 +36,7 @@ SEAM_INPUTS: Final = "seam_inputs.safetensors"
 EVIDENCE: Final = "candidate.json"
 SEAM: Final = "seam.safetensors"
 SCORES: Final = "scores.safetensors"
+PROBES: Final = "probes.safetensors"
 SCALES: Final = "scales.safetensors"
 PARITY: Final = "parity.json"
 SEAM_ROWS: Final = 64
@@ -51,12 +52,14 @@ class Witnessed:
         folder: Where its seats and seam inputs lie.
         scores: Phase to expected output per held-out sample. Deleted from disk before any candidate starts.
         originals: What candidates are given, to be put back should one of them change it.
+        probes: As ``scores``, for the inputs that follow the held-out ones.
     """
 
     evidence: WitnessEvidence
     folder: Path
     scores: dict[str, list[Tensor]]
     originals: Originals
+    probes: dict[str, list[Tensor]] = field(default_factory=dict)
 
     @property
     def seats_file(self) -> str:
@@ -161,7 +164,8 @@ class Stages:
         evidence = codec.loads(WitnessEvidence, (folder / "witness.json").read_text())
         self._client.rehearse(evidence.libraries)
         expected = {phase: leftovers.scores(folder / f"scores.{phase}.safetensors") for phase in judged}
-        return Witnessed(evidence, folder, expected, Originals.of([folder / SEATS, folder / SEAM_INPUTS]))
+        probes = {phase: leftovers.scores(folder / f"probes.{phase}.safetensors") for phase in judged}
+        return Witnessed(evidence, folder, expected, Originals.of([folder / SEATS, folder / SEAM_INPUTS]), probes)
 
     def attempt(
         self, question: Question, units: Sequence[UnitRef], witnessed: Witnessed, *, lifecycle: bool
@@ -189,7 +193,7 @@ class Stages:
         except EvidenceError as fault:
             return Crashed("parity", "CRASH", fault.message)
         finally:
-            for left in (SEAM, SCORES):
+            for left in (SEAM, SCORES, PROBES):
                 (folder / left).unlink(missing_ok=True)
 
     def _candidate(
@@ -242,18 +246,28 @@ class Stages:
         if dead := _completed("parity", report):
             return dead
         seen = codec.loads(OracleEvidence, (oracle / "oracle.json").read_text())
-        host = () if died or not evidence.composed else _host_metrics(folder, question.phase, witnessed)
-        structures = sorted({unit.structure for unit in units})
-        zeroed = (one for s in structures for one in witnessed.evidence.zeroed.get(f"{question.phase}/{s}", ()))
-        parity = ParityEvidence(seen.seam, host, tuple(zeroed), seen.scale_drift)
+        parity = _parity(seen, question.phase, units, witnessed)
+        if not died and evidence.composed:
+            kind = witnessed.evidence.host_output
+            host = _host_metrics(folder / SCORES, kind, witnessed.scores[question.phase])
+            probes = _host_metrics(folder / PROBES, kind, witnessed.probes[question.phase])
+            parity = replace(parity, host=host, probes=probes)
         (folder / PARITY).write_text(codec.dumps(parity))
         kept = Custody.of(folder / name for name in (PARITY, SCALES) if (folder / name).exists())
         return Tried(evidence, parity, seen.limits, folder, died, kept=kept)
 
 
-def _host_metrics(folder: Path, phase: str, witnessed: Witnessed) -> tuple[HostMetrics, ...]:
+def _parity(seen: OracleEvidence, phase: str, units: Sequence[UnitRef], witnessed: Witnessed) -> ParityEvidence:
+    """Return the seams and the controls; what the host came to is still to be compared."""
+    evidence, structures = witnessed.evidence, sorted({unit.structure for unit in units})
+    zeroed = (one for s in structures for one in evidence.zeroed.get(f"{phase}/{s}", ()))
+    frozen = (one for s in structures for one in evidence.frozen.get(f"{phase}/{s}", ()))
+    spread = evidence.spread.get(phase, ())
+    return ParityEvidence(seen.seam, (), tuple(zeroed), seen.scale_drift, frozen=tuple(frozen), spread=spread)
+
+
+def _host_metrics(file: Path, kind: str, expected: Sequence[Tensor]) -> tuple[HostMetrics, ...]:
     from pytest_frt.measure.metrics import host_metrics
 
-    kind, expected = witnessed.evidence.host_output, witnessed.scores[phase]
-    got = leftovers.scores(folder / SCORES, len(expected))
+    got = leftovers.scores(file, len(expected))
     return tuple(host_metrics(c, e, kind, index) for index, (c, e) in enumerate(zip(got, expected, strict=True)))

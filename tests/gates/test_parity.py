@@ -21,6 +21,8 @@ RANDOM = replace(TERMS, weights="random")
 GOOD = HostMetrics(sample=0, finite=True, cosine=0.9999, top1=1.0, last_cosine=1.0, kl=0.0, max_abs=0.1)
 HOST = tuple(replace(GOOD, sample=index) for index in range(12))
 ZEROED = (replace(GOOD, cosine=0.3), replace(GOOD, cosine=0.4))
+FROZEN = (replace(GOOD, cosine=0.9),)
+PROBES = (GOOD, replace(GOOD, sample=1, cosine=0.996))
 
 
 def judged(
@@ -30,8 +32,12 @@ def judged(
     terms: Terms = TERMS,
     host: tuple[HostMetrics, ...] = HOST,
     zeroed: tuple[HostMetrics, ...] = ZEROED,
+    frozen: tuple[HostMetrics, ...] = FROZEN,
+    probes: tuple[HostMetrics, ...] = PROBES,
+    spread: tuple[HostMetrics, ...] = (),
 ) -> ParityVerdict:
-    return parity.judge(ParityEvidence(tuple(seam), host, zeroed), candidate, terms)
+    evidence = ParityEvidence(tuple(seam), host, zeroed, frozen=frozen, probes=probes, spread=spread)
+    return parity.judge(evidence, candidate, terms)
 
 
 def test_sound_seats_and_host(seam: list[SeamMetrics], candidate: CandidateEvidence) -> None:
