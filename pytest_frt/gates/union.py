@@ -36,7 +36,8 @@ def judge(parity: ParityVerdict, ledger: SeatVerdicts, net_win: Verdict) -> Verd
         net_win: Net win of the union, or NotRun while the others do not hold.
 
     Returns:
-        Pass with the numbers of all three; else the first that does not hold, as a verdict of this gate.
+        Pass with the numbers of all three; else the first that does not hold, as a verdict of this gate. Refusal with
+        reason ``unaccounted`` where parity and ledger do not speak of the same seats.
     """
     refused = (*parity.seats.refused, *ledger.refused)
     if refused:
@@ -44,6 +45,9 @@ def judge(parity: ParityVerdict, ledger: SeatVerdicts, net_win: Verdict) -> Verd
         seats = ", ".join(refusal.at for refusal in refused)
         detail = f"{len(refused)} seats refused in the union ({seats}): {first.detail}"
         return Refusal(GATE, first.reason, detail, at=first.at, measured=first.measured)
+    if odd := set(parity.seats.survivors) ^ set(ledger.survivors):
+        detail = f"only one of parity and ledger judged {', '.join(sorted(odd))}"
+        return Refusal(GATE, "unaccounted", detail, at=min(odd))
     same = parity.verdict
     if not isinstance(same, Pass):
         return replace(same, gate=GATE)
