@@ -19,6 +19,7 @@ from pytest_frt.report.collected import Collected, waived_by
 from pytest_frt.report.ending import Ending, check_room, end
 from pytest_frt.report.progress import TerminalProgress
 from pytest_frt.report.told import Fault, Told, fails, word
+from pytest_frt.run.fraction import split
 from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
 from pytest_frt.run.results import GateResult, UnionResult
 from pytest_frt.selection import Wanted, wanted
@@ -77,6 +78,7 @@ class Session:
         is_worker = hasattr(config, "workerinput")
         asked = wanted(Settings(config), Registry.load(), machine_facts(), is_worker=is_worker)
         plan = config.hook.pytest_frt_plan(config=config, settings=asked.settings, registry=asked.registry)
+        plan = split(plan, asked.settings.fraction)
         made = cls(config, asked, plan, Beside.of(asked.settings))
         made.collected.waivers = made.beside.holding
         return made

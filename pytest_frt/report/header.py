@@ -57,6 +57,9 @@ def header(settings: RunConfig, registry: Registry, plan: RunPlan, *, verbose: b
         f"frt: out {settings.out}",
         f"frt: {len(plan.records)} records, {len(plan.unions)} unions, {len(plan.not_supported)} cells not supported",
     ]
+    if settings.fraction:
+        index, count = settings.fraction
+        out.append(f"frt: fraction {index} of {count}; {len(plan.aside)} records are left to the others")
     if verbose:
         given = {key: origin for key, origin in settings.origins.items() if origin != "default"}
         out += [f"frt: {key} from {origin}" for key, origin in given.items()]

@@ -83,3 +83,17 @@ def test_typo_is_named_with_the_nearest_word(
     with pytest.raises(kind) as caught:
         want("--frt-host=box", *args, **defaults)
     assert message in caught.value.diagnostics()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("2", "is no I,N"), ("a,b", "is no I,N"), ("0,4", "counts from 1 to 4"), ("5,4", "counts from 1 to 4")],
+)
+def test_fraction_that_is_none_is_named(want: Want, text: str, said: str) -> None:
+    with pytest.raises(UsageFault, match=said):
+        want("--frt-host=box", f"--frt-fraction={text}")
+
+
+def test_fraction_is_two_numbers(want: Want) -> None:
+    assert want("--frt-host=box", "--frt-fraction=2,4").settings.fraction == (2, 4)
+    assert want("--frt-host=box").settings.fraction is None

@@ -167,3 +167,9 @@ def test_gate_of_another_name_is_not_covered(tmp_path: Path) -> None:
     waivers = load(tmp_path / "w.toml")
     assert find(waivers, name, "parity") is waivers[0]
     assert find(waivers, name, "ledger") is None
+
+
+def test_waiver_for_a_record_of_another_fraction_stands(stage: Stage) -> None:
+    stage.scenario(gates={stage.record: {"parity": NAN}})
+    states = {stage.report(waive(stage), f"--frt-fraction={index},2")["waivers"][0]["state"] for index in (1, 2)}
+    assert states == {"used", "unreached"}
