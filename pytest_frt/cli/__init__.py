@@ -1,6 +1,7 @@
 """The ``frt`` command: what is installed, what a certificate says, whether this machine is fit, and signing.
 
-No command imports torch, but for ``doctor``, which asks whether kernels serve this machine.
+No command imports torch, but for ``doctor``, which asks whether kernels serve this machine, and ``bench``, which runs
+models.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from pytest_frt.cli import certs, compare, doctor, explain, listing, replay, report
+from pytest_frt.cli import bench, certs, compare, doctor, explain, listing, replay, report
 from pytest_frt.errors import FrtError, UsageFault
 
 
@@ -34,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="frt", description="Certificates of faster model parts: list, explain, sign, verify.")
     top.add_argument("--version", action="version", version=f"pytest-frt {version('pytest-frt')}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for part in (listing, explain, doctor, certs, replay, compare, report):
+    for part in (listing, explain, doctor, certs, replay, compare, report, bench):
         part.add_commands(commands)
     return top
 
