@@ -1,0 +1,29 @@
+"""Counts what became of the mutants and says so in one line at the end of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import mutant_table
+import pytest
+import torch
+
+ROWS = pytest.StashKey[list[mutant_table.Row]]()
+
+
+@pytest.fixture(autouse=True, scope="package")
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # seats are small: a second thread only waits
+    yield
+    torch.set_num_threads(before)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many mutants were refused, of those that ran."""
+    reports = [
+        report for group in terminalreporter.stats.values() for report in group if hasattr(report, "user_properties")
+    ]
+    if lines := mutant_table.summary(mutant_table.rows(reports)):
+        for line in lines:
+            terminalreporter.write_line(line)

@@ -1,0 +1,234 @@
+"""Runs a part at a seat through the lab's own seam run and oracles, and judges it by the gate, all in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Final, cast
+
+import torch
+from torch import Tensor, nn
+
+from pytest_frt.contracts.evidence import CandidateEvidence, Check, ParityEvidence
+from pytest_frt.contracts.impl import Scales
+from pytest_frt.contracts.scheme import Scheme
+from pytest_frt.contracts.seat import SeatFacts, SlotRef
+from pytest_frt.contracts.structure import Structure
+from pytest_frt.contracts.verdict import Refusal, Verdict
+from pytest_frt.gates import contract as contract_gate
+from pytest_frt.gates import parity
+from pytest_frt.lab import hosting, seam
+from pytest_frt.lab.census import CHECK, Census
+from pytest_frt.lab.oracle import Answer, SeatOracle, compare
+from pytest_frt.lab.seam_run import REAL, SeamRun
+from pytest_frt.registry import Registry, load_module
+from pytest_frt.seat import lifecycle
+from pytest_frt.seat.bind import BoundSeat
+from pytest_frt.seat.swap import attach
+from pytest_frt.seat.weights import host_tensor, slot_tensors, weights_digest
+from pytest_frt.spec.dims import evaluate
+from tests.mutants.entry import Fault
+from tests.mutants.places import ROWS, Ground, facts_of, ground, host, host_ref
+from tests.mutants.plan import ACTIVATIONS, Part, Plan, out_in_bfloat16
+from tests.mutants.seats import SEATS
+
+REGISTRY: Final = Registry.load()
+SHORT: Final = ("none", "w16a32", "w8a16_decode")
+"""Schemes whose impls take a decode step; the others take a whole prompt."""
+Row = tuple[Tensor, ...]
+
+
+class Remembered:
+    """The two oracles of a seat, each input computed once: every mutant of a seat is asked the same."""
+
+    def __init__(self, oracle: SeatOracle) -> None:
+        self._oracle = oracle
+        self._known: dict[tuple[str, bytes], Row] = {}
+
+    def reference(self, calls: Sequence[Tensor]) -> list[Row]:
+        """Return the plain reference of each call."""
+        return self._get("reference", calls)
+
+    def fake_quantised(self, calls: Sequence[Tensor]) -> list[Row]:
+        """Return the fake-quantised reference of each call."""
+        return self._get("fake_quantised", calls)
+
+    def _get(self, which: str, calls: Sequence[Tensor]) -> list[Row]:
+        keys = [(which, repr(tuple(x.shape)).encode() + x.contiguous().numpy().tobytes()) for x in calls]
+        missing = {key: x for key, x in zip(keys, calls, strict=True) if key not in self._known}
+        answers = getattr(self._oracle, which)(list(missing.values()))
+        self._known |= dict(zip(missing, answers, strict=True))
+        return [self._known[key] for key in keys]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One seat in one scheme on one place.
+
+    Attributes:
+        facts: The seat.
+        model: Holds its tensors.
+        plan: Of a sound part.
+        oracle: Both oracles.
+        real: Rows judged.
+        cases: Discriminating inputs.
+        band: Rows of a call.
+        widths: Of the outputs.
+        digest: Of the host's tensors before any part was bound.
+    """
+
+    facts: SeatFacts
+    model: nn.Module
+    plan: Plan
+    oracle: Remembered
+    real: Tensor
+    cases: tuple[tuple[str, Tensor], ...]
+    band: tuple[int, int]
+    widths: tuple[int, ...]
+    digest: str
+
+    def bound(self, fault: Fault) -> BoundSeat:
+        """Bind a part with one fault."""
+        part = Part(fault.change(self.plan)).eval()
+        return BoundSeat(self.facts, part, self.real.shape[-1], self.widths, self.band, "mutant", self.plan.scheme.name)
+
+    def judge(self, fault: Fault) -> parity.ParityVerdict:
+        """Judge a part with one fault at the shipped limits."""
+        scheme, seat, run = self.plan.scheme, self.facts.id, SeamRun()
+        with torch.no_grad(), _first_elements_kept(self.plan.host):
+            run.part(self.bound(fault), self.real, self.cases, self.band)
+            metrics = tuple(compare(cast("SeatOracle", self.oracle), scheme, seat, self._answers(run)))
+            evidence = _evidence(run, seat, weights_digest(self.model, self.facts))
+        terms = parity.SeatTerms(scheme.limits, weights=self.digest)
+        return parity.judge(ParityEvidence(metrics, ()), evidence, parity.Terms({seat: terms}, "values", "random"))
+
+    def _answers(self, run: SeamRun) -> list[Answer]:
+        calls = [self.real[start:stop] for start, stop in seam.splits(self.real.shape[0], self.band)]
+        inputs = [(REAL, calls), *((f"case/{name}", [x]) for name, x in self.cases)]
+        found = [(name, _outputs(run.outputs, f"{name}/{self.facts.id}"), x) for name, x in inputs]
+        return [Answer(name.removeprefix("case/"), got, x) for name, got, x in found if got]
+
+
+@contextmanager
+def _first_elements_kept(tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Put back the first element of every host tensor: the only ones that a mutant writes to."""
+    kept = {name: tensor.reshape(-1)[:1].clone() for name, tensor in tensors.items()}
+    try:
+        yield
+    finally:
+        for name, tensor in tensors.items():
+            tensor.reshape(-1)[:1].copy_(kept[name])
+
+
+def _outputs(held: Mapping[str, Tensor], key: str) -> Row:
+    return (held[key],) if key in held else tuple(held[f"{key}#{i}"] for i in range(3) if f"{key}#{i}" in held)
+
+
+def _evidence(run: SeamRun, seat: str, digest: str) -> CandidateEvidence:
+    return CandidateEvidence(
+        bound=(seat,),
+        refused=(),
+        kernel={},
+        closure=(),
+        calibration=None,
+        ledger=(),
+        mutated=tuple(run.mutated),
+        poison_differing=tuple(run.poison),
+        aliased=tuple(run.aliased),
+        shapes_wrong=tuple(run.shapes),
+        lifecycle=(),
+        seconds=0.0,
+        weights={seat: digest},
+        conduct=tuple(run.conduct.values()),
+        misplaced=tuple(run.misplaced),
+    )
+
+
+def _band(scheme: str, structure: str) -> tuple[int, int]:
+    entries = (entry.impl for entry in REGISTRY.impls.values())
+    bands = [impl.rows[scheme] for impl in entries if impl.structure == structure and scheme in impl.schemes]
+    return bands[0] if bands else ((1, 8) if scheme in SHORT else (1, 512))
+
+
+def _costly(name: str, x: Tensor) -> bool:
+    """Report whether a case is about memory or many rows: those are tried on tiny hosts, where they cost little."""
+    return not x.is_contiguous() or bool(x.storage_offset()) or "batch" in name or x.numel() > ROWS * x.shape[-1]
+
+
+def _calibrated(structure: Structure, keywords: Mapping[str, object], x: Tensor, scheme: Scheme) -> Scales:
+    found: dict[str, float] = {}
+    if scheme.statistic == "none":
+        return Scales()
+
+    def tap(point: str, value: Tensor) -> Tensor:
+        found[point] = torch.tensor(float(value.abs().max()) / scheme.format_max).item()
+        return value
+
+    load_module(Path(structure.folder) / "reference.py").reference(x=x, **keywords, tap=tap)
+    return Scales(found)
+
+
+def _neighbour(found: Ground, facts: SeatFacts) -> dict[str, Tensor]:
+    """Return the slots of the layer above, float32."""
+    up = {slot: SlotRef(ref.tensor.replace(".0.", ".1.", 1), ref.transpose) for slot, ref in facts.slots.items()}
+    return slot_tensors(found.model, replace(facts, slots=up))
+
+
+@cache
+def bench(name: str, scheme_name: str, place: str) -> Bench:
+    """Return a seat in a scheme on a place, ready to judge parts."""
+    spec, found = SEATS[name], ground(place, SEATS[name].host)
+    structure = REGISTRY.structures[spec.structure].spec
+    scheme = cast("Scheme", load_module(REGISTRY.schemes[scheme_name].file).SCHEME)
+    slots = {slot.name: slot for slot in structure.slots}
+    facts = facts_of(spec, found.model, {slot: one.shape for slot, one in slots.items()})
+    weights = slot_tensors(found.model, facts)
+    rows = found.rows(spec)
+    seen, real = rows[:ROWS], rows[ROWS : 2 * ROWS].contiguous()
+    scales = _calibrated(structure, {**weights, **facts.variant, **facts.constants}, seen, scheme)
+    plan = Plan(
+        structure=spec.structure,
+        variant=facts.variant,
+        eps=spec.eps,
+        slots=slots,
+        weights=weights,
+        scheme=scheme,
+        scales=scales,
+        neighbour=_neighbour(found, facts),
+        seen=seen,
+        act=ACTIVATIONS[facts.variant.get("activation", "silu")],
+        quantise=scheme.weight,
+        tap=lambda point, value: scheme.activation(value, scales.by_point.get(point)),
+        product=out_in_bfloat16 if scheme_name == "w8a16_decode" else torch.matmul,
+        host={slot: host_tensor(found.model, ref.tensor) for slot, ref in facts.slots.items()},
+    )
+    band = _band(scheme_name, spec.structure)
+    cases = load_module(Path(structure.folder) / "cases.py")
+    widths = tuple(evaluate(one.shape[-1], facts.dims) for one in structure.outputs)
+    drawn = tuple(case for case in seam.case_inputs(cases, facts, band, 3) if place == "tiny" or not _costly(*case))
+    oracle = Remembered(SeatOracle(found.model, facts, structure, scheme, scales))
+    return Bench(facts, found.model, plan, oracle, real, drawn, band, widths, weights_digest(found.model, facts))
+
+
+def seam_refusal(name: str, scheme: str, place: str, fault: Fault) -> Refusal | None:
+    """Return why parity refuses a part at its seam, or None."""
+    return next(iter(bench(name, scheme, place).judge(fault).seats.refused), None)
+
+
+def contract(name: str, scheme: str, fault: Fault) -> Verdict:
+    """Judge by the contract what a part does to its process, and how it answers in a second thread, on a tiny host."""
+    asked, built, ref = bench(name, scheme, "tiny"), host(SEATS[name].host), host_ref(SEATS[name].host)
+    state = built.program.prepare(built.model, hosting.split(built, ref).heldout[:1], built.spec.phases[0].name)
+    census = Census(built.model)
+    try:
+        bound = asked.bound(fault)
+        changed = census.changed()
+        checks = lifecycle.run_battery(
+            built.model, lambda: attach(built.model, [bound]), lambda: built.program.run(built.model, state)
+        )
+    finally:
+        fault.undo()
+    return contract_gate.judge((*checks, Check(CHECK, not changed, ", ".join(changed))), required=[CHECK])

@@ -1,0 +1,101 @@
+"""Every mutant is refused by the gate meant for it, in the right word, at the shipped limits; sound parts pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import mutant_table
+import pytest
+
+from pytest_frt.contracts.seat import SeatFacts
+from pytest_frt.contracts.verdict import Measured, Pass, Refusal, Verdict
+from pytest_frt.registry import Registry
+from pytest_frt.seat.discover import discover
+from tests.mutants.entries import CONTRACT, EVERY, REFUSED, SURVIVORS
+from tests.mutants.entry import SOUND, Mutant
+from tests.mutants.judge import bench, contract, seam_refusal
+from tests.mutants.places import absent, host
+from tests.mutants.seats import SEATS
+
+Record = Callable[[str, object], None]
+LEAST = 60
+
+
+def placed() -> Iterator[object]:
+    for mutant in EVERY:
+        for place in mutant.places:
+            yield pytest.param(mutant, place, id=f"{mutant.id}-{place}")
+
+
+def units() -> list[tuple[str, str, str]]:
+    return sorted({(one.seat, one.scheme, place) for one in EVERY for place in one.places})
+
+
+def needs(seat: str, place: str) -> None:
+    if place == "trained" and (why := absent(SEATS[seat].host)):
+        pytest.skip(why)
+
+
+def worst(refusal: Verdict | None) -> dict[str, object]:
+    """Return the number that is furthest over its limit."""
+    numbers = [one for one in getattr(refusal, "measured", ()) if isinstance(one, Measured)]
+    if not numbers:
+        return {}
+    top = max(numbers, key=lambda one: one.value / one.required if one.required else one.value)
+    return {
+        "number": top.metric,
+        "value": float(top.value),
+        "limit": float(top.required),
+        "at": top.at.partition("|")[2],
+    }
+
+
+@pytest.mark.parametrize(("mutant", "place"), list(placed()))
+def test_mutant_is_refused_in_the_right_word(mutant: Mutant, place: str, record_property: Record) -> None:
+    needs(mutant.seat, place)
+    if mutant.gate == "contract":
+        verdict: Verdict | None = contract(mutant.seat, mutant.scheme, mutant.fault)
+    else:
+        verdict = seam_refusal(mutant.seat, mutant.scheme, place, mutant.fault)
+    found = verdict.reason if isinstance(verdict, Refusal) else ""
+    row = mutant_table.Row(
+        mutant.seat, mutant.scheme, mutant.fault.name, mutant.gate, place, found, mutant.expected(place),
+        mutant.survives, **worst(verdict)
+    )  # fmt: skip
+    record_property(mutant_table.PROPERTY, mutant_table.as_property(row))
+    assert found == mutant.expected(place), getattr(verdict, "detail", "the gate passes it")
+
+
+@pytest.mark.parametrize(("seat", "scheme", "place"), [pytest.param(*one, id="-".join(one)) for one in units()])
+def test_the_same_part_without_a_fault_passes(seat: str, scheme: str, place: str) -> None:
+    needs(seat, place)
+    refusal = seam_refusal(seat, scheme, place, SOUND)
+    assert refusal is None, refusal
+
+
+def test_sound_part_holds_the_contract() -> None:
+    seat, scheme = CONTRACT[0].seat, CONTRACT[0].scheme
+    assert isinstance(contract(seat, scheme, SOUND), Pass)
+
+
+@pytest.mark.parametrize("name", ["decoder_ffn", "vision_ffn", "linear_proj", "linear_proj_biased", "qkv_pack"])
+def test_seat_is_the_one_that_discovery_finds(name: str) -> None:
+    built, structures = host(SEATS[name].host), [entry.spec for entry in Registry.load().structures.values()]
+    found: dict[str, SeatFacts] = {facts.id: facts for facts in discover(built.model, structures, built.spec)[0]}
+    mine = bench(name, "none", "tiny").facts
+    theirs = found[mine.id]
+    assert (theirs.structure, theirs.variant, theirs.dims) == (mine.structure, mine.variant, mine.dims)
+    assert (theirs.slots, theirs.constants) == (mine.slots, mine.constants)
+
+
+def test_there_are_enough_of_them_in_every_structure() -> None:
+    assert len(REFUSED) >= LEAST
+    assert len({mutant.id for mutant in EVERY}) == len(EVERY)
+    by_structure = Counter(SEATS[mutant.seat].structure for mutant in REFUSED)
+    assert min(by_structure.values()) >= LEAST // 4, by_structure
+
+
+def test_a_survivor_says_why_and_no_other_survives() -> None:
+    assert all(mutant.survives and "" in map(mutant.expected, mutant.places) for mutant in SURVIVORS)
+    assert not any(mutant.survives or "" in map(mutant.expected, mutant.places) for mutant in REFUSED)
