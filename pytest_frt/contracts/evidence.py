@@ -155,8 +155,7 @@ class Conduct:
         seat: Seat id.
         runs: Times that the real rows were run.
         repeat: Largest difference between two of those runs; 0 says bit-equal.
-        carried: True when a second pass differs from the first and every later one equals the second: something stays
-            from call to call.
+        carried: True when a later pass repeats the one before it and not the first: something stays from call to call.
         layouts: Layout to the difference from a contiguous call. They are tried at the first seat of each kind (impl,
             dims, variant), whose numbers every seat of the kind states.
         raised: Layout to the error it raised.

@@ -159,7 +159,7 @@ class SeamRun:
             return {"repeat": 0.0, "carried": False}
         later = again()
         spread = max(difference(one, real) for one in (*filled, later))
-        return {"repeat": max(spread, SMALLEST), "carried": all(_same(later, one) for one in filled)}
+        return {"repeat": max(spread, SMALLEST), "carried": _same(later, filled[-1])}
 
     def _layouts(self, bound: BoundSeat, calls: list[Tensor]) -> tuple[dict[str, float], dict[str, str]]:
         """Compare every layout with a contiguous call on the same values; NaN lies between and behind them."""
