@@ -32,7 +32,10 @@ from mutation_scope import FOLDERS, dotted, tests_of
 from repo_tree import ROOT
 
 WARM: Final = ("pytest", "hypothesis", "numpy", "torch", "yaml", "jsonschema", "tabulate", "rich.console", "cattrs")
-UNUSED: Final = ("cacheprovider", "anyio", "xdist", "benchmark")
+UNUSED: Final = (
+    *("anyio", "benchmark", "cacheprovider", "faulthandler", "logging"),
+    *("threadexception", "unraisableexception", "xdist"),
+)
 # Without rewritten asserts: no one reads why a mutant fails, and the rewriting importer would come before ours.
 OPTIONS: Final = ("-x", "-q", "--assert=plain", *(f"-pno:{name}" for name in UNUSED))
 NOT_IMPORTED: Final = 99
