@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from pytest_frt.contracts.verdict import Outcome
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.lab import locks
 from pytest_frt.registry import Provider, Registry
@@ -23,9 +27,15 @@ from pytest_frt.run.progress import Silent
 from pytest_frt.run.results import GateResult
 from pytest_frt.spec.modules import load_file
 
-planted: Any = load_file(Path(__file__).with_name("planted.py"))
+HERE = Path(__file__).parent
+catalogue: Any = load_file(HERE / "catalogue.py")
+bare: Any = load_file(HERE / "bare.py")
+HOSTS = {"decoder_ffn": "qwen3", "linear_proj": "bare"}
+SECRETS = {"FRT_SIGN_KEY": "in the environment", "HF_TOKEN": "secret"}
 
 
+TALLY: dict[str, bool] = {}
+"""Planted impl to whether it was refused, of those that were judged; sound ones are no part of it."""
 EXECUTED: list[str] = []
 """Files whose code this process executed while it judged."""
 _JUDGING: list[bool] = []
@@ -40,8 +50,9 @@ sys.addaudithook(_listen)  # it stays for the life of the process, and hears not
 
 
 def settings(folder: Path) -> RunConfig:
-    """Return the settings of a run without timing on a tiny host."""
-    include = {"host": ("qwen3",), "structure": ("decoder_ffn",), "phase": ("decode",), "impl": tuple(planted.ALL)}
+    """Return the settings of a run without timing on tiny hosts."""
+    impls = tuple(catalogue.JUDGED)
+    include = {"host": tuple(HOSTS.values()), "structure": tuple(HOSTS), "phase": ("decode",), "impl": impls}
     return RunConfig(
         selection=Selection(include),
         forms=("eager",),
@@ -50,11 +61,11 @@ def settings(folder: Path) -> RunConfig:
         out=str(folder / "out"),
         cache=str(folder / "cache"),
         seed=11,
-        sign_key=None,
+        sign_key=str(folder / "key.pem"),
         issuer="tests",
         quick=False,
         timing=False,
-        kernel=None,
+        kernel=str(folder / "kernel"),
         json=None,
         threads=1,
         comparison=False,
@@ -69,13 +80,29 @@ class Trial:
         bench: The bench of the module.
         records: Impl name to record.
         folder: Where the planted impls lie.
+        sources: Files that a planted impl may spoil, with their bytes.
         executed: Files whose code this process executed while it judged.
     """
 
     bench: Bench
     records: dict[str, RecordPlan]
     folder: Path
+    sources: dict[Path, bytes]
     executed: list[str]
+
+    @property
+    def root(self) -> Path:
+        """The folder around the run."""
+        return self.folder.parent
+
+    def tidy(self) -> None:
+        """Undo what a planted impl did to sources: each is judged on what was there first."""
+        for file in (one for place in places(self.root).values() for one in place.rglob("*") if one.is_file()):
+            if file not in self.sources:
+                file.unlink()
+        for file, content in self.sources.items():
+            if file.read_bytes() != content:
+                file.write_bytes(content)
 
     def gates(self, name: str) -> dict[str, GateResult]:
         """Judge every gate of one impl."""
@@ -92,8 +119,10 @@ class Trial:
             _JUDGING.pop()
 
     def outcome(self, name: str) -> Folded:
-        """Return what a person reads of one impl."""
-        return fold([result.verdict for result in self.gates(name).values()])
+        """Return what a person reads of one impl, and count it."""
+        found = fold([result.verdict for result in self.gates(name).values()])
+        TALLY[name] = found.outcome is not Outcome.CERTIFIED and not found.correct
+        return found
 
     def said(self, name: str) -> str:
         """Return what the candidate of one impl printed."""
@@ -102,23 +131,55 @@ class Trial:
         return (tried.folder / "stdout.txt").read_text(errors="replace")
 
 
-@pytest.fixture(scope="session")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
-    folder = tmp_path_factory.mktemp("adversaries")
-    impls = folder / "impls"
-    (impls / "decoder_ffn").mkdir(parents=True)
-    for name, one in planted.ALL.items():
-        (impls / "decoder_ffn" / f"{name}.py").write_text(one.source(name))
-    found = Registry.of([Provider("impls", "", "planted 1.0", impls)])
+def places(folder: Path) -> dict[str, Path]:
+    """Return the folders of sources around a run, all of them copies."""
+    return {
+        "kernel": folder / "kernel",
+        "structure": folder / "catalog" / "linear_proj",
+        "host": folder / "bare",
+        "impls": folder / "impls",
+    }
+
+
+def lay_out(folder: Path, repository: Path) -> Registry:
+    """Write impls, bare host, and copies of what a planted impl may spoil; return a registry of them."""
+    at = places(folder)
+    for name, one in catalogue.JUDGED.items():
+        (at["impls"] / one.structure).mkdir(parents=True, exist_ok=True)
+        (at["impls"] / one.structure / f"{name}.py").write_text(one.source(name))
+    told = {**at, "out": folder / "out", "key": folder / "key.pem"}
+    where = json.dumps({name: str(path) for name, path in told.items()})
+    (at["impls"] / "linear_proj" / catalogue.WHERE).write_text(where)
+    # The judge's process must never have held the key: nobody could then find it there.
+    subprocess.run(["dd", "if=/dev/urandom", f"of={told['key']}", "bs=64", "count=1", "status=none"], check=True)  # noqa: S607
+    bare.write(folder)
+    shutil.copytree(repository / "csrc" / "frt_cpu" / "build", at["kernel"])
+    shutil.copytree(repository / "catalog" / "linear_proj", at["structure"])
+    found = Registry.of(
+        [
+            Provider("impls", "", "planted 1.0", at["impls"]),
+            Provider("catalog", "", "planted 1.0", folder / "catalog"),
+        ]
+    )
     assert found.broken == ()
-    registry = replace(Registry.load(), impls=found.impls)
-    config = settings(folder)
+    known = Registry.load()
+    structures = {**known.structures, **found.structures}
+    return replace(known, impls=found.impls, structures=structures).with_host(at["host"])
+
+
+@pytest.fixture(scope="session")
+def trial(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Trial]:
+    folder = tmp_path_factory.mktemp("adversaries")
+    registry, config = lay_out(folder, repository), settings(folder)
     plan = plan_run(config, registry, machine_facts())
+    records = tuple(one for one in plan.records if HOSTS[one.key.cell.structure] == one.key.cell.host)
+    sources = {file: file.read_bytes() for place in places(folder).values() for file in place.rglob("*.*")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(locks, "shared_folder", lambda: folder)  # nobody's timing waits for these jobs
-        bench = Bench(config, registry, plan, Silent(), environ=os.environ)
+        bench = Bench(config, registry, replace(plan, records=records), Silent(), environ={**os.environ, **SECRETS})
+    impls = places(folder)["impls"]
     try:
-        yield Trial(bench, {record.key.cell.impl: record for record in plan.records}, impls, EXECUTED)
+        yield Trial(bench, {one.key.cell.impl: one for one in records}, impls, sources, EXECUTED)
     finally:
         bench.close()
 
@@ -128,7 +189,20 @@ def hurried(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], 
     """Return a function that shortens the time limit of jobs, once the witness has run."""
 
     def limit(seconds: float) -> None:
-        trial.bench.witness(next(iter(trial.records.values())).host)
+        for host in {record.host.name: record.host for record in trial.records.values()}.values():
+            trial.bench.witness(host)
         monkeypatch.setattr(trial.bench._client, "_limit_s", seconds)
 
     return limit
+
+
+@pytest.fixture
+def tally() -> dict[str, bool]:
+    """Return what the summary counts."""
+    return TALLY
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many of the planted impls that were judged were refused."""
+    if TALLY:
+        terminalreporter.write_line(f"adversaries: {sum(TALLY.values())} of {len(TALLY)} refused")

@@ -13,6 +13,7 @@ Planted: Any = load_file(Path(__file__).with_name("template.py")).Planted
 SOUND: Final[Mapping[str, Any]] = {
     "sound": Planted(""),
     "sound_static": Planted("", scheme="fp8_static"),
+    "sound_bare": Planted("", structure="linear_proj"),
     "noisy": Planted(
         "",
         top="import resource\nprint('LIMIT', *resource.getrlimit(resource.RLIMIT_FSIZE))",
@@ -252,4 +253,3 @@ lab.save_file = lambda tensors, file: honest({k: v for k, v in tensors.items() i
     ),
 }
 REFUSED: Final = {**WRONG_ANSWERS, **WRONG_CONDUCT, **DEATHS, **MEDDLERS}
-ALL: Final = {**SOUND, **REFUSED, **HANGS}

@@ -43,6 +43,38 @@ IMPL = Impl(
     rows={{"{scheme}": (1, 8)}}, variants={{"activation": ("silu",)}}, points={points},
 )
 """
+BARE: Final = """
+import gc, os, sys, threading, time
+from pathlib import Path
+import torch
+from torch import nn
+from torch.nn import functional as F
+from pytest_frt.sdk import Impl
+{top}
+
+class Part(nn.Module):
+    def __init__(self, seat, kernel):
+        super().__init__()
+        self.layer = kernel.plain_linear([seat.weights["w"].t()])
+        self.calls, self.kept = 0, {{}}
+
+    def right(self, x):
+        return self.layer(x)
+
+    def forward(self, x):
+        self.calls += 1
+        {forward}
+
+def bind(seat, scales, kernel):
+    {bind}
+    return Part(seat, kernel)
+
+IMPL = Impl(
+    name="{name}", structure="linear_proj", version=1, schemes=("{scheme}",), kernel="pytest-frt/frt-cpu",
+    rows={{"{scheme}": (1, 8)}}, points={points},
+)
+"""
+SOURCES: Final = {"decoder_ffn": SOURCE, "linear_proj": BARE}
 POINTS: Final = {"none": "{}", "fp8_static": '{"fp8_static": ("x_after_norm", "act_after_mul")}'}
 
 
@@ -58,6 +90,7 @@ class Planted:
         bind: What ``bind`` does first.
         top: What the module does when it is imported.
         scheme: Scheme it runs.
+        structure: ``decoder_ffn`` on a real host, or ``linear_proj`` on the bare one.
     """
 
     gate: str
@@ -67,12 +100,13 @@ class Planted:
     bind: str = "pass"
     top: str = ""
     scheme: str = "none"
+    structure: str = "decoder_ffn"
 
     def source(self, name: str) -> str:
         """Return the text of the impl module."""
         forward, bind = (
             text.replace("\n", "\n" + " " * indent) for text, indent in ((self.forward, 8), (self.bind, 4))
         )
-        return SOURCE.format(
+        return SOURCES[self.structure].format(
             name=name, top=self.top, forward=forward, bind=bind, scheme=self.scheme, points=POINTS[self.scheme]
         )
