@@ -13,7 +13,7 @@ from pytest_frt.contracts.verdict import NotRun, Outcome, Verdict
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.errors import FrtError
 from pytest_frt.registry import Registry
-from pytest_frt.report import header, lines, properties, summary, waived
+from pytest_frt.report import benchmarks, header, lines, properties, summary, waived
 from pytest_frt.report.beside import Beside
 from pytest_frt.report.collected import Collected, waived_by
 from pytest_frt.report.ending import Ending, check_room, end
@@ -209,7 +209,9 @@ class Session:
         if text is not None:
             flaw = f"reported as {report.outcome}" if report.outcome not in {"passed", "failed"} else ""
             flaw = flaw or ("expected to fail" if hasattr(report, "wasxfail") else "")
-            self.collected.add(codec.loads(Told, text), flaw=flaw)
+            told = codec.loads(Told, text)
+            self.collected.add(told, flaw=flaw)
+            benchmarks.feed(self.config, Path(self.settings.out), told.result)
         elif report.when != "call" and report.outcome != "passed":
             self.collected.taint(subject, f"{report.when} of an item {report.outcome}")
 

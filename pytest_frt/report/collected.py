@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_frt.contracts.record import PlanRecord, Record
 from pytest_frt.contracts.verdict import Outcome
@@ -13,6 +13,9 @@ from pytest_frt.report.told import Fault, Told, fails
 from pytest_frt.rules.fold import PLAN_GATES, RECORD_GATES, Folded, exit_code, fold
 from pytest_frt.run.results import GateResult, UnionResult
 from pytest_frt.waivers import Waiver, find
+
+if TYPE_CHECKING:
+    from pytest_frt.report.compare import Change
 
 NOT_COUNTED: Final = "not_counted"
 """Reason word of what passed and may not be stated."""
@@ -68,6 +71,11 @@ class Collected:
     def taint(self, subject: str, why: str) -> None:
         """Note why nothing may be stated of a record or union; the first reason stays."""
         self.tainted.setdefault(subject, why)
+
+    def note_worse(self, changes: Iterable[Change]) -> None:
+        """Note what got worse since an earlier run, for the lines of records."""
+        for one in changes:
+            self.worse.setdefault(one.subject, []).append(one.text)
 
     @property
     def spoken(self) -> bool:

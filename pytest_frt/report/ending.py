@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_frt.certs.files import storage, write_atomic
 from pytest_frt.errors import CertificateRefused, FrtError, StorageFault
-from pytest_frt.report import document, html
+from pytest_frt.report import benchmarks, document, html
 from pytest_frt.report.beside import LAST_REPORT, Beside, Compared
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.compare import of_document
@@ -70,6 +71,7 @@ def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun, 
     if sealed.withheld:
         faults.append(CertificateRefused("WITHHELD", f"{len(sealed.withheld)} statements could not be made"))
     faults += [fault for one in waivers if (fault := one.fault)]
+    faults += _benchmarks(collected, Path(settings.out))
     notes += [f"{name}: nothing is stated, {why}" for name, why in sealed.withheld.items()]
     notes += [fault.diagnostics() for fault in faults]
     ending = Ending(sealed.files, sealed.keyid, tuple(notes), _code(collected, settings, faults), waivers)
@@ -77,15 +79,25 @@ def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun, 
         return ending
     now = of_document(document.build(collected, settings, plan, rerun, ending), "this run")
     if (compared := beside.compared(now)) is not None:
-        for one in compared.changes:
-            collected.worse.setdefault(one.subject, []).append(one.text)
-        faults += [compared.fault] if compared.fault else []
-        notes += [compared.fault.diagnostics()] if compared.fault else []
-        code = _code(collected, settings, faults)
-        ending = replace(ending, compared=compared, notes=tuple(notes), exit_code=code)
+        collected.note_worse(compared.changes)
+        worse = [compared.fault] if compared.fault else []
+        faults += worse
+        ending = replace(_with(ending, worse, _code(collected, settings, faults)), compared=compared)
     late = _write(settings, document.dumps(document.build(collected, settings, plan, rerun, ending)))
-    code = _code(collected, settings, [*faults, *late])
-    return replace(ending, notes=(*notes, *(fault.diagnostics() for fault in late)), exit_code=code)
+    return _with(ending, late, _code(collected, settings, [*faults, *late]))
+
+
+def _with(ending: Ending, more: Sequence[FrtError], code: int) -> Ending:
+    return replace(ending, notes=(*ending.notes, *(fault.diagnostics() for fault in more)), exit_code=code)
+
+
+def _benchmarks(collected: Collected, out: Path) -> list[FrtError]:
+    """Write the samples of the run for pytest-benchmark and return what went wrong."""
+    try:
+        benchmarks.write(out, [one for gates in collected.gates.values() for one in gates.values()])
+    except FrtError as fault:
+        return [fault]
+    return []
 
 
 def _write(settings: RunConfig, report: bytes) -> list[FrtError]:

@@ -14,10 +14,13 @@ from pytest_frt import errors
 from pytest_frt.cell import Cell, RecordKey
 from pytest_frt.contracts.host import BuildRequest, HostSpec, PhaseSpec
 from pytest_frt.contracts.job import HostRef, UnitRef
-from pytest_frt.contracts.record import PlanRecord, Record
+from pytest_frt.contracts.record import FileDigest, PlanRecord, Record
+from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimedSample, TimingEvidence
 from pytest_frt.contracts.verdict import Measured, NotRun, Pass, Verdict
 from pytest_frt.expand import NotSupported
 from pytest_frt.rules.fold import RECORD_GATES
+from pytest_frt.run.config import RunConfig
+from pytest_frt.run.evidence import keep
 from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
 from pytest_frt.run.results import GateResult, Member, UnionResult
 from pytest_frt.spec import codec
@@ -72,11 +75,26 @@ def unions_of(records: tuple[RecordPlan, ...]) -> tuple[UnionPlan, ...]:
     return tuple(UnionPlan(name, tuple(members)) for name, members in groups.items())
 
 
+def pairs(speed: float) -> TimingEvidence:
+    """Return two processes of three blocks at a speed, a base sample taking 20 ms and a little more each time."""
+
+    def sample(arm: str, at: int) -> TimedSample:
+        seconds = (0.02 + at * 1e-5) / (speed if arm != "base" else 1.0)
+        return TimedSample(arm, 0, seconds, seconds, 0.001)
+
+    def block(at: int) -> tuple[TimedPair, TimedPair]:
+        first, second = (TimedPair(sample("base", at), sample("fast", at), base_first=one) for one in (True, False))
+        return first, second
+
+    processes = tuple(ProcessTiming(n, tuple(map(block, range(3))), (), 1.0, 0.0, 0.0, 1.0) for n in range(2))
+    return TimingEvidence(processes, (0.02,) * 3, 1, quick=False, repeats=4)
+
+
 class FakeJudge:
     """Says what the scenario says, in the order and with the pulling of a bench."""
 
-    def __init__(self, scenario: dict[str, Any], progress: Any) -> None:
-        self.scenario, self.progress = scenario, progress
+    def __init__(self, scenario: dict[str, Any], progress: Any, out: Path) -> None:
+        self.scenario, self.progress, self.out = scenario, progress, out
         self.world = certs_world() if scenario.get("proven") else None
 
     def judge(self, record: RecordPlan, gate: str) -> GateResult:
@@ -92,9 +110,16 @@ class FakeJudge:
         self.progress.note(f"judging {gate}")
         verdict = codec.from_json(Verdict, told[gate]) if gate in told else Pass(gate, NUMBERS.get(gate, ()))
         asked = gate == "net_win" and record.id in self.scenario.get("proven", ())
+        kept = self._timed(record) if gate == "net_win" else None
         proven = self._record(record) if asked and isinstance(verdict, Pass) else None
         unkept = self.scenario.get("unkept", "") if proven else ""
-        return GateResult(record.id, gate, verdict, SEATS, (), 0.5, None if unkept else proven, ((1.3,),), unkept)
+        told = GateResult(record.id, gate, verdict, SEATS, (), 0.5, None if unkept else proven, ((1.3,),), unkept)
+        return replace(told, evidence=kept)
+
+    def _timed(self, record: RecordPlan) -> FileDigest | None:
+        """Keep pairs at the speed that the scenario gives a record under ``timed``."""
+        speed = self.scenario.get("timed", {}).get(record.id)
+        return keep(self.out, record.id, pairs(speed), Pass("net_win"), output="values") if speed else None
 
     def _record(self, record: RecordPlan) -> Record:
         assert self.world is not None
@@ -132,6 +157,6 @@ def pytest_frt_plan() -> RunPlan:
     return RunPlan(records, unions_of(records), absent)
 
 
-def pytest_frt_judge(progress: Any) -> FakeJudge:
+def pytest_frt_judge(progress: Any, settings: RunConfig) -> FakeJudge:
     """Judge by the scenario."""
-    return FakeJudge(_scenario(), progress)
+    return FakeJudge(_scenario(), progress, Path(settings.out))
