@@ -129,7 +129,8 @@ def _judge_seats(parity: ParityEvidence, candidate: CandidateEvidence, terms: Te
             refused.append(problem)
     out = {refusal.at for refusal in refused}
     survivors = tuple(seat for seat in terms.seats if seat not in out)
-    measured = (*_worst(by_seat, terms, survivors), *conduct.reported(candidate.conduct, survivors))
+    noise = _noise(by_seat, survivors)
+    measured = (*_worst(by_seat, terms, survivors), *noise, *conduct.reported(candidate.conduct, survivors))
     return SeatVerdicts(GATE, survivors, tuple(refused), measured)
 
 
@@ -227,6 +228,16 @@ def _measured(name: str, one: SeamMetrics, limits: SeamLimits) -> Measured:
 def _over(one: SeamMetrics, wanted: SeatTerms) -> list[Measured]:
     broken = [_measured(name, one, wanted.scheme) for name in seam.breaches(one, wanted.scheme)]
     return broken + _structure_breaches(one, wanted.structure)
+
+
+def _noise(by_seat: Mapping[str, Sequence[SeamMetrics]], survivors: Sequence[str]) -> tuple[Measured, ...]:
+    """Return the lowest signal to quantisation noise on real rows: stated, and decides nothing."""
+    real = [one for seat in survivors for one in by_seat[seat] if one.case == REAL and one.elements]
+    if not real:
+        return ()
+    worst = min(real, key=seam.sqnr)
+    decibels = seam.sqnr(worst)
+    return (Measured("seam.sqnr_db", decibels, conduct.REPORTED, decibels, worst.elements, at=_place(worst)),)
 
 
 def _closeness(number: Measured) -> float:

@@ -53,11 +53,15 @@ class _Sums:
 
 
 def _cleaned(c: Tensor, r: Tensor, f: Tensor) -> tuple[Tensor, Tensor, Tensor, int, bool]:
-    """Zero what cannot be compared; return also the compared elements and whether the candidate is finite there."""
-    judged = torch.isfinite(r) & torch.isfinite(f)
-    sound = torch.isfinite(c)
+    """Zero what cannot be compared; return also the compared elements and whether all is finite that must be.
+
+    Only where the plain reference overflows may anything be NaN: a scheme that overflows where the reference does not
+    excuses nobody.
+    """
+    exact, scheme, sound = torch.isfinite(r), torch.isfinite(f), torch.isfinite(c)
+    judged = exact & scheme
     zero = torch.zeros((), dtype=torch.float64, device=c.device)
-    finite = bool((sound | ~judged).all())
+    finite = bool(((sound & scheme) | ~exact).all())
     c, r, f = torch.where(judged & sound, c, zero), torch.where(judged, r, zero), torch.where(judged, f, zero)
     return c, r, f, int(judged.sum()), finite
 
@@ -219,6 +223,15 @@ def _worst_divergence(expected: Tensor, candidate: Tensor) -> float:
     return max(float((log_p.exp() * (log_p - log_q)).sum(-1).max()), 0.0)
 
 
+def _agreeing(candidate: Tensor, expected: Tensor) -> int:
+    """Count positions whose first choice is one of the expected first choices: 16-bit logits tie at the top.
+
+    Ties of the candidate count for nothing: equal logits everywhere choose every token.
+    """
+    chosen = expected.gather(-1, candidate.argmax(-1, keepdim=True))
+    return int((chosen == expected.amax(-1, keepdim=True)).sum())
+
+
 def _host_sums(candidate: Tensor, expected: Tensor, *, distribution: bool) -> _HostSums:
     sums = _HostSums()
     for raw_c, raw_e in blocks(candidate, expected):
@@ -231,7 +244,7 @@ def _host_sums(candidate: Tensor, expected: Tensor, *, distribution: bool) -> _H
         last_c, last_e = c[-1], e[-1]
         sums.last_cosine = cosine(float(last_c @ last_e), float(last_c @ last_c), float(last_e @ last_e))
         if distribution:
-            sums.equal += int((c.argmax(-1) == e.argmax(-1)).sum())
+            sums.equal += _agreeing(c, e)
             sums.kl = max(_worst_divergence(e, c), sums.kl)
     return sums
 

@@ -176,8 +176,9 @@ def _floor(band: Band, spread: Sequence[float]) -> float:
 def collapsed(output: str, zeroed: Sequence[HostMetrics]) -> bool:
     """Report whether a control with zeroed seats falls out of the headline metric's warn band on every sample."""
     headline = of_kind(output)[0]
-    return bool(zeroed) and not any(
-        sample.finite and meets(getattr(sample, headline.metric), headline.op, headline.warning) for sample in zeroed
+    values = column([sample for sample in zeroed if sample.finite], headline.metric)
+    return bool(zeroed) and all(
+        math.isfinite(value) and not meets(value, headline.op, headline.warning) for value in values
     )
 
 

@@ -48,13 +48,18 @@ def energy(metrics: SeamMetrics) -> float:
     return metrics.rel_l2**2 - 1 + 2 * metrics.slope
 
 
+def sqnr(metrics: SeamMetrics) -> float:
+    """Return signal over error against the reference, in dB; at most what float64 can tell, 319 dB."""
+    return -20 * math.log10(max(metrics.candidate_error, 2.0**-53))
+
+
 def numbers(metrics: SeamMetrics, limits: SeamLimits) -> dict[str, float]:
     """Return what is compared, by name of the gate row; every one has a ceiling in ``ceilings``."""
     allowed = limits.reference_factor * metrics.scheme_error + limits.floor
     error = metrics.candidate_error
     return {
         "slope": gain(metrics),
-        "reference_ratio": error / allowed if allowed > 0 else (0.0 if error == 0 else math.inf),
+        "reference_ratio": error / allowed if allowed > 0 else (0.0 if error == allowed == 0 else math.inf),
         "rel_l2": metrics.rel_l2,
         "row_rel_l2": metrics.row_rel_l2,
         "max_abs": metrics.max_abs,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from pytest_frt.contracts.evidence import CandidateEvidence, HostMetrics, ParityEvidence, SeamMetrics
+from pytest_frt.contracts.evidence import CandidateEvidence, Conduct, HostMetrics, ParityEvidence, SeamMetrics
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.structure import Limit
 from pytest_frt.contracts.verdict import NotRun, Pass, Refusal
@@ -83,6 +84,7 @@ def test_a_spoiled_number_refuses_its_seat_alone(
     [
         pytest.param({"mutated": ("a|edge",)}, "input_mutated", id="input_mutated"),
         pytest.param({"aliased": ("a",)}, "aliased_output", id="buffer_reused"),
+        pytest.param({"misplaced": ("a|real: an output lies in the input's memory",)}, "aliased_output", id="input"),
         pytest.param({"poison_differing": ("a",)}, "poison", id="uninitialised_memory"),
         pytest.param({"shapes_wrong": ("a|edge: (8, 3) float16",)}, "shape", id="wrong_dtype"),
     ],
@@ -172,6 +174,66 @@ def test_host_refusal(
     assert verdict.seats.survivors == ("a", "b")
     assert isinstance(verdict.verdict, Refusal)
     assert verdict.verdict.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param({"frozen": ()}, "no_control", id="no_frozen_control"),
+        pytest.param({"frozen": (replace(GOOD, cosine=0.9951),)}, "vacuous_control", id="frozen_seats_look_right"),
+        pytest.param({"frozen": (replace(GOOD, cosine=math.nan),)}, "vacuous_control", id="frozen_without_a_number"),
+        pytest.param({"probes": ()}, "no_control", id="nothing_followed"),
+        pytest.param({"probes": (GOOD, replace(GOOD, cosine=0.99))}, "stale", id="second_observation_wrong"),
+        pytest.param({"probes": (replace(GOOD, finite=False),)}, "nan", id="nan_after_the_samples"),
+        pytest.param({"spread": (replace(GOOD, cosine=math.nan),)}, "nan", id="spread_without_a_number"),
+    ],
+)
+def test_controls_and_probes_refuse(
+    seam: list[SeamMetrics], candidate: CandidateEvidence, change: dict[str, tuple[HostMetrics, ...]], reason: str
+) -> None:
+    verdict = judged(seam, candidate, **change).verdict  # type: ignore[arg-type]
+    assert isinstance(verdict, Refusal)
+    assert verdict.reason == reason
+    assert isinstance(judged(seam, candidate).verdict, Pass)
+
+
+def test_the_witness_s_own_spread_widens_what_the_worst_must_reach(
+    seam: list[SeamMetrics], candidate: CandidateEvidence
+) -> None:
+    far = replace(GOOD, cosine=0.98)
+    assert isinstance(judged(seam, candidate, host=(*HOST[1:], far)).verdict, Refusal)
+    verdict = judged(seam, candidate, host=(*HOST[1:], far), spread=(replace(GOOD, cosine=0.97), GOOD)).verdict
+    assert isinstance(verdict, Pass)
+    assert {one.metric: one.value for one in verdict.measured}["host.cosine.two_seed_spread"] == 0.97
+
+
+def test_what_decides_nothing_is_stated(seam: list[SeamMetrics], candidate: CandidateEvidence) -> None:
+    conduct = Conduct("a", 3, 0.0, carried=False, layouts={}, raised={}, mates=0.25, mates_rows=(1, 8))
+    verdict = judged(seam, replace(candidate, conduct=(conduct,))).verdict
+    assert isinstance(verdict, Pass)
+    stated = {one.metric: one.value for one in verdict.measured if one.op == "reported"}
+    assert stated == {
+        "seam.sqnr_db": pytest.approx(-20 * math.log10(0.005)),
+        "seam.batch_mates": 0.25,
+        "host.cosine.in_sample_gap": pytest.approx((0.9999 + 0.996) / 2 - 0.9999),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param({"repeat": 1e-9}, "nondeterministic", id="not_repeatable"),
+        pytest.param({"repeat": 1e-9, "carried": True}, "stale", id="carried_over"),
+        pytest.param({"layouts": {"sliced": 0.5}}, "layout", id="wrong_when_sliced"),
+    ],
+)
+def test_conduct_refuses_its_seat_alone(
+    seam: list[SeamMetrics], candidate: CandidateEvidence, change: dict[str, Any], reason: str
+) -> None:
+    sound = Conduct("a", 3, 0.0, carried=False, layouts={}, raised={}, mates=0.0, mates_rows=(1, 8))
+    found = (replace(sound, **change), replace(sound, seat="b"))
+    verdict = judged(seam, replace(candidate, conduct=found))
+    assert [(refusal.at, refusal.reason) for refusal in verdict.seats.refused] == [("a", reason)]
 
 
 def test_a_host_in_the_warn_band_says_so(seam: list[SeamMetrics], candidate: CandidateEvidence) -> None:

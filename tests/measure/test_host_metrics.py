@@ -85,6 +85,24 @@ def test_distribution_numbers_are_what_they_say() -> None:
     assert result.max_abs == 1.0
 
 
+@pytest.mark.parametrize(
+    ("candidate", "top1"),
+    [
+        pytest.param([[3.0, 0.0, 1.0]], 1.0, id="first_of_the_tie"),
+        pytest.param([[0.0, 3.0, 1.0]], 1.0, id="other_of_the_tie"),
+        pytest.param([[0.0, 1.0, 3.0]], 0.0, id="neither"),
+    ],
+)
+def test_a_tie_of_the_host_has_two_right_answers(candidate: list[list[float]], top1: float) -> None:
+    expected = torch.tensor([[2.0, 2.0, 1.0]])
+    assert host_metrics(torch.tensor(candidate), expected, "distribution", 0).top1 == top1
+
+
+def test_a_tie_of_the_candidate_is_no_answer() -> None:
+    expected = torch.tensor([[0.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
+    assert host_metrics(torch.zeros(2, 3), expected, "distribution", 0).top1 == 0.0
+
+
 def test_values_report_no_distribution() -> None:
     result = host_metrics(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), "values", 0)
     assert (result.top1, result.kl) == (1.0, 0.0)
