@@ -157,17 +157,17 @@ def collect(lab: TimingLab, job: TimingJob, progress: Progress, seed: int) -> Ti
 def judge_runs(host: Host, unit: UnitRef, runs: int, folder: Path, progress: Progress) -> list[dict[str, object]]:
     """Judge whole runs of the gate, each a first attempt; return what each came to."""
     told = []
-    for run in range(runs):
-        out = folder / f"run{run}"
-        clock = clocking.Clock(out, out, os.environ, quick=False, seed=run, progress=progress)
-        course = clocking.Course(host.ref, host.seats, (host.phase,), "eager", host.output)
-        try:
-            name = f"aa-{host.ref.name}"
+    clock = clocking.Clock(folder, folder, os.environ, quick=False, seed=0, progress=progress)
+    course = clocking.Course(host.ref, host.seats, (host.phase,), "eager", host.output)
+    try:
+        for run in range(runs):
+            # Each run has a name of its own: attempts are counted by name. The witnesses stay.
+            name = f"aa-{host.ref.name}-{run}"
             verdict, _ = clock.judge(course, [clocking.Entrant(name, ARM, host.phase, (unit,), "")])[name]
-        finally:
-            clock.close()
-        told.append({"run": run, "verdict": codec.to_json(verdict)})
-        progress.note(f"run {run}: {type(verdict).__name__} {getattr(verdict, 'detail', '')}")
+            told.append({"run": run, "verdict": codec.to_json(verdict)})
+            progress.note(f"run {run}: {type(verdict).__name__} {getattr(verdict, 'detail', '')}")
+    finally:
+        clock.close()
     return told
 
 
