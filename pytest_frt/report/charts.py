@@ -15,7 +15,7 @@ from pytest_frt.rules.exact import order_interval
 
 PAD_SHARE: Final = 0.05
 """Share of a span that stays free on each side."""
-TICKS: Final = 5
+TICKS: Final = 6
 """Ticks of an axis, at most: more would touch each other on a phone."""
 STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 ROW_PX: Final = 20
