@@ -43,6 +43,7 @@ KILLED_SHARE: Final = 0.9
 LIMIT_FACTOR: Final = 5  # of the time the tests take unchanged
 LIMIT_FLOOR_S: Final = 20.0  # a machine at work may hold a process up for longer than its tests take
 POLL_S: Final = 0.01
+REASONS: Final = Path(__file__).with_name("mutation_survivors.toml")
 SURVIVED, KILLED, TIMEOUT = "survived", "killed", "timeout"
 
 
@@ -165,16 +166,27 @@ def examine(root: Path, path: Path, wanted: Sequence[Mutant]) -> Iterator[Result
         yield Result(name, one.line, one.operator, one.before, one.after, result, round(total, 3))
 
 
-def unexplained(results: Sequence[Result], reasons: Mapping[str, Any]) -> list[Result]:
-    """Return the survivors without a reason: one names the module, the line's text and what became of it."""
-    known = {
+def _explained(reasons: Mapping[str, Any]) -> set[tuple[str, str, str]]:
+    return {
         (module, entry["line"], after)
         for module, entries in reasons.items()
         for entry in entries
         if entry["reason"].strip()
         for after in entry["becomes"]
     }
+
+
+def unexplained(results: Sequence[Result], reasons: Mapping[str, Any]) -> list[Result]:
+    """Return the survivors without a reason: one names the module, the line's text and what became of it."""
+    known = _explained(reasons)
     return [one for one in results if one.result == SURVIVED and one.key not in known]
+
+
+def stale(results: Sequence[Result], reasons: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the reasons for survivors that are none, in the modules of the results."""
+    survived = {one.key for one in results if one.result == SURVIVED}
+    modules = {one.module for one in results}
+    return sorted(key for key in _explained(reasons) - survived if key[0] in modules)
 
 
 def table(results: Sequence[Result]) -> list[str]:
@@ -188,11 +200,11 @@ def table(results: Sequence[Result]) -> list[str]:
     return rows
 
 
-def _earlier(path: Path | None) -> set[tuple[str, str, str]] | None:
-    if path is None:
-        return None
-    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {(row["module"], row["before"], row["after"]) for row in rows if row["result"] == SURVIVED}
+def read(paths: Sequence[Path]) -> list[Result]:
+    """Return the results of earlier runs; of one mutant the last counts."""
+    lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    found = [Result(**json.loads(line)) for line in lines]
+    return list({(one.line, *one.key): one for one in found}.values())
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -201,6 +213,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--root", type=Path, default=ROOT, help="the tree to run in")
     parser.add_argument("--out", type=Path, help="write every result as a line of JSON")
     parser.add_argument("--again", type=Path, help="an earlier --out: only what survived there")
+    parser.add_argument("--read", type=Path, action="append", help="run nothing, tell an earlier --out; repeatable")
     parser.add_argument("--cold", action="store_true", help="import nothing ahead: for trees that need no torch")
     return parser.parse_args(arguments)
 
@@ -211,13 +224,14 @@ def _collect(given: argparse.Namespace) -> list[Result]:
     for name in () if given.cold else WARM:
         importlib.import_module(name)
     gc.freeze()
-    earlier, results = _earlier(given.again), []
+    again = {one.key for one in read([given.again]) if one.result == SURVIVED} if given.again else None
+    results: list[Result] = []
     files = [root / name for name in given.modules]
     files = files or [file for folder in FOLDERS for file in sorted((root / "pytest_frt" / folder).glob("*.py"))]
     for path in files:
         wanted = mutants(path.read_text(encoding="utf-8"))
-        if earlier is not None:
-            wanted = [one for one in wanted if (dotted(root, path), one.before, one.after) in earlier]
+        if again is not None:
+            wanted = [one for one in wanted if (dotted(root, path), one.before, one.after) in again]
         for result in examine(root, path, wanted) if wanted else ():
             results.append(result)
             if given.out:
@@ -231,12 +245,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _arguments(arguments)
     with tempfile.TemporaryDirectory() as cache:
         sys.pycache_prefix, sys.dont_write_bytecode = cache, False
-        results = _collect(given)
-    reasons = Path(__file__).with_name("mutation_survivors.toml").read_text(encoding="utf-8")
-    bare = unexplained(results, tomllib.loads(reasons))
+        results = read(given.read) if given.read else _collect(given)
+    reasons = tomllib.loads(REASONS.read_text(encoding="utf-8"))
+    bare = unexplained(results, reasons)
     print("\n".join(table(results)))
     for one in bare:
         print(f"\n{one.module}:{one.line} {one.operator}\n  - {one.before}\n  + {one.after}")
+    for module, line, after in stale(results, reasons):
+        print(f"\nexplained and yet no survivor: {module}\n  - {line}\n  + {after}")
     killed = sum(one.result != SURVIVED for one in results)
     return 1 if bare or killed < KILLED_SHARE * len(results) else 0
 

@@ -30,7 +30,7 @@ def decimal(value: float | Decimal, places: int = PLACES) -> str:
     Raises:
         EvidenceError: NaN, infinite, or over 15 integer digits.
     """
-    text = f"{Decimal(value):.{places}f}" if math.isfinite(value) else str(value)
+    text = f"{Decimal(value):.{places}f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     text = "0" if text == "-0" else text
@@ -89,6 +89,11 @@ def seat_rows(seats: Sequence[str]) -> tuple[GateRow, ...]:
     return (row("seats.certified", ">=", 1, [len(seats)], "min"),)
 
 
+def _larger(value: float, so_far: float) -> float:
+    """Return the larger; NaN, once met, stays, and has no row: ``decimal`` refuses it."""
+    return so_far if math.isnan(so_far) or value <= so_far else value
+
+
 def seam_rows(
     metrics: Sequence[SeamMetrics], seats: Sequence[str], limits: Mapping[str, SeamLimits]
 ) -> tuple[GateRow, ...]:
@@ -107,7 +112,7 @@ def seam_rows(
     for one in metrics:
         if one.seat in worst:
             for name, value in seam.numbers(one, limits[one.seat]).items():
-                worst[one.seat][name] = max(value, worst[one.seat].get(name, 0.0))
+                worst[one.seat][name] = _larger(value, worst[one.seat].get(name, value))
     if missing := [seat for seat, found in worst.items() if not found]:
         raise EvidenceError(f"no seam metrics of {', '.join(missing)}")
     shared = [seam.ceilings(limits[seat]) for seat in seats]
