@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format clean
+.PHONY: demo test lint mutation format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -21,6 +21,10 @@ lint: $(VENV)/installed
 	$(BIN)/python tools/check_layering.py
 	$(BIN)/python tools/check_words.py
 	$(BIN)/pytest -q tests/test_packaging.py
+
+# About half an hour: changes every condition of gates, rules and measure, one at a time (docs/mutation.md).
+mutation: $(VENV)/installed
+	$(BIN)/python tools/mutate.py
 
 format: $(VENV)/installed
 	$(BIN)/ruff check --fix .
