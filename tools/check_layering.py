@@ -38,7 +38,7 @@ TABLE: Final[Mapping[str, frozenset[str]]] = {
     "runtime": frozenset({"certs", "seat", "registry", "devices"}),
     "lab": frozenset({"seat", "registry", "measure", "schemes", "devices"}),
     "expand": frozenset({"registry", "devices"}),
-    "run": frozenset({"expand", "lab", "gates", "certs"}),
+    "run": frozenset({"expand", "lab", "gates", "certs", "runtime"}),
     "waivers": frozenset({"registry", "rules"}),
     "report": frozenset({"run", "waivers"}),
     "door": frozenset({"lab", "rules"}),

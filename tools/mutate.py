@@ -141,21 +141,33 @@ def run(finder: Substitute | None, arguments: Sequence[str], limit_s: float) -> 
         time.sleep(POLL_S)
 
 
-def examine(root: Path, path: Path, wanted: Sequence[Mutant]) -> Iterator[Result]:
-    """Yield what becomes of each mutant of one module.
+def _stages(root: Path, path: Path) -> list[tuple[list[str], float]]:
+    """Return the tests of a module with their time limits: its own files, the quickest first, then all others at once.
 
     Raises:
         SystemExit: the tests fail before anything is changed.
     """
-    name, limits = dotted(root, path), []
-    for tests in tests_of(root, path):
+    own, others = tests_of(root, path)
+    timed: list[tuple[float, list[str]]] = []
+    for tests in (*([file] for file in own), *([others] if others else ())):
         code, seconds = run(None, tests, float("inf"))
         if code != 0:
-            raise SystemExit(f"{name}: the unchanged tests end with {code}; run: pytest {' '.join(tests)}")
-        limits.append((tests, max(LIMIT_FACTOR * seconds, LIMIT_FLOOR_S)))
+            raise SystemExit(f"{path}: the unchanged tests end with {code}; run: pytest {' '.join(tests)}")
+        timed.append((seconds, tests))
+    ordered = sorted(timed[: len(own)]) + timed[len(own) :]
+    return [(tests, max(LIMIT_FACTOR * seconds, LIMIT_FLOOR_S)) for seconds, tests in ordered]
+
+
+def examine(root: Path, path: Path, wanted: Sequence[Mutant]) -> Iterator[Result]:
+    """Yield what becomes of each mutant of one module.
+
+    Raises:
+        SystemExit: the tests fail before anything is changed, or do not import what is.
+    """
+    name, stages = dotted(root, path), _stages(root, path)
     for one in wanted:
         result, total = SURVIVED, 0.0
-        for tests, limit in limits:
+        for tests, limit in stages:
             code, seconds = run(Substitute(name, path, one.source), tests, limit)
             total += seconds
             if code == NOT_IMPORTED:

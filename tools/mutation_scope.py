@@ -48,10 +48,10 @@ def reached(root: Path, path: Path) -> frozenset[Path]:
     return frozenset(seen)
 
 
-def tests_of(root: Path, path: Path) -> list[list[str]]:
-    """Return the test files that import a module: its own, then the others of ``FOLDERS``."""
+def tests_of(root: Path, path: Path) -> tuple[list[str], list[str]]:
+    """Return the test files that import a module: its own, and the others of ``FOLDERS``."""
     every = [file for folder in FOLDERS for file in sorted((root / "tests" / folder).glob("test_*.py"))]
     every = [file for file in every if SIMULATIONS not in file.stem and path in reached(root, file)]
     own = [file for file in every if file.parent.name == path.parent.name and file.stem[5:].startswith(path.stem)]
     others = [file for file in every if file not in own]
-    return [[str(file.relative_to(root)) for file in part] for part in (own, others) if part]
+    return [str(file.relative_to(root)) for file in own], [str(file.relative_to(root)) for file in others]
