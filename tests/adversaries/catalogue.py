@@ -11,6 +11,8 @@ HERE: Final = Path(__file__).parent
 planted: Any = load_file(HERE / "planted.py")
 conduct: Any = load_file(HERE / "conduct.py")
 reach: Any = load_file(HERE / "reach.py")
+timed: Any = load_file(HERE / "timed.py")
+toy: Any = timed.toy
 
 WHERE: Final = reach.WHERE
 SOUND: Final = planted.SOUND
@@ -19,3 +21,6 @@ REFUSED: Final = {**conduct.ALL, **reach.ALL, **planted.REFUSED}
 HANGS: Final = {**reach.HANGS, **planted.HANGS}
 """As above, under a short time limit."""
 JUDGED: Final = {**SOUND, **REFUSED, **HANGS}
+TIMED: Final = timed.ENTRIES
+"""Right where they are judged; refused when they are timed."""
+TIMED_SOUND: Final = timed.SOUND

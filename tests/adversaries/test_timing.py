@@ -5,68 +5,46 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
 
 from pytest_frt.contracts.timing import TimingEvidence
-from pytest_frt.contracts.verdict import Invalid, Pass, Verdict
+from pytest_frt.contracts.verdict import Crashed, Invalid, Outcome, Pass, Verdict
 from pytest_frt.lab.locks import DeviceLock
 from pytest_frt.lab.timing import TimingLab, TimingPlan
 from pytest_frt.lab.timing_process import Limits
 from pytest_frt.measure.timing import summarise
-from pytest_frt.rules import validity
+from pytest_frt.rules import net_win, validity
+from pytest_frt.rules.fold import fold
+from pytest_frt.rules.rows import rounded
 from pytest_frt.run.clocking import Clock, Course, Entrant
 from pytest_frt.run.progress import Silent
 from pytest_frt.spec.modules import load_file
 
-toys: Any = load_file(Path(__file__).parents[1] / "lab" / "toy.py")
+catalogue: Any = load_file(Path(__file__).with_name("catalogue.py"))
 EVERY_START = 8
-"""An interval at 99 % needs eight starts; the one that was timed stands for all of them."""
-PLAN = TimingPlan(processes=1, looks=(2,), null_pairs=0, witnesses=3, witness_blocks=1, keep_share=1.0)
-REPLAY_BY_SHAPE = """
-honest, answers = Part.forward, {}
-import time
-def replay(self, x):
-    time.sleep(3e-4)  # as long as honest work, so that regions stay short
-    if x.shape not in answers:
-        answers[x.shape] = honest(self, x)
-    return answers[x.shape]
-Part.forward = replay
-"""
-PATCH_THE_CLOCK = """
-import time
-time.perf_counter = lambda: 0.0
-"""
-EXIT_WHEN_TIMED = """
-import os
-honest, calls = Part.forward, []
-def dying(self, x):
-    calls.append(1)
-    return os._exit(0) if len(calls) > 9 else honest(self, x)
-Part.forward = dying
-"""
-MORE = {"replays": REPLAY_BY_SHAPE, "patches_the_clock": PATCH_THE_CLOCK, "exits_when_timed": EXIT_WHEN_TIMED}
-TOGETHER = ("replays", "keeps_answers", "patches_the_clock")
+"""The rule needs eight starts; the one that was timed stands for all of them."""
+PLAN = TimingPlan(processes=1, looks=(3,), null_pairs=0, witnesses=3, witness_blocks=1, keep_share=1.0)
+TOGETHER = [name for name, one in {**catalogue.TIMED, **catalogue.TIMED_SOUND}.items() if not one.alone]
 """These harm no other arm, so they share a process; each of the others has one of its own."""
-Timed = tuple[Verdict, TimingEvidence | None]
-Time = Callable[[str], Timed]
+TimedRun = tuple[Verdict, TimingEvidence | None]
+Time = Callable[[str], TimedRun]
 
 
 @pytest.fixture(scope="module")
 def timed(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Time]:
     """Return a function that times one planted impl of the toy host against its base and judges it."""
     folder = tmp_path_factory.mktemp("timed")
-    toy = toys.Toy(folder, repository)
-    for name, top in MORE.items():
-        toy._write(f"impls/linear_proj/{name}.py", toys.IMPL.format(name=name, turns=3, spoil="") + top)
+    toy = catalogue.toy.Toy(folder, repository)
+    for name, one in {**catalogue.TIMED, **catalogue.TIMED_SOUND}.items():
+        toy._write(f"impls/linear_proj/{name}.py", one.source(name))
     clock = Clock(folder / "out", folder, os.environ, quick=False, seed=0, progress=Silent(), plan=PLAN)
     lock = DeviceLock("cpu", folder)
     limits = Limits(load_s=60.0, step_s=10.0)
     with TimingLab(folder / "lab", environ=os.environ, lock=lock, plan=PLAN, limits=limits) as clock._lab:
 
-        def together(*names: str) -> dict[str, Timed]:
+        def together(*names: str) -> dict[str, TimedRun]:
             job = toy.job(*names)
             course = Course(job.host, job.seats, ("decode",), "eager", "values")
             return clock.judge(course, [Entrant(name, name, "decode", job.arms[name], "") for name in names])
@@ -75,34 +53,45 @@ def timed(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterato
         yield lambda name: shared[name] if name in shared else together(name)[name]
 
 
-@pytest.mark.parametrize(("name", "guard"), [("replays", "outputs"), ("lies", "clock")])
-def test_cheat_voids_its_own_run(timed: Time, name: str, guard: str) -> None:
+def by_rule(evidence: TimingEvidence) -> Verdict:
+    """Return what the rule alone says when every start is like the one that was timed."""
+    return net_win.judge_ratios(rounded(summarise(evidence).worker * EVERY_START))
+
+
+def decided(guard: str, verdict: Verdict, evidence: TimingEvidence | None) -> Verdict:
+    """Return the verdict that ``guard`` gives on one start."""
+    if guard == "process" or evidence is None:
+        return verdict
+    if guard == "rule":
+        return by_rule(evidence)
+    if guard == "witness":
+        base = summarise(evidence).base * EVERY_START
+        return validity.base_is_honest(base, evidence.witness_base_s) or by_rule(evidence)
+    return verdict
+
+
+@pytest.mark.parametrize("name", catalogue.TIMED)
+def test_trick_ends_in_its_word(timed: Time, tally: dict[str, bool], name: str) -> None:
+    one = catalogue.TIMED[name]
     verdict, evidence = timed(name)
-    assert isinstance(verdict, Invalid)
+    final = decided(one.guard, verdict, evidence)
+    found = fold([final], required=("net_win",))
+    tally[f"{name} (timed)"] = found.outcome is not Outcome.CERTIFIED and not isinstance(verdict, Pass)
+    assert found.outcome is Outcome[one.word], (found, verdict)
+    match final:
+        case Invalid(guard=guard):
+            assert guard == one.guard
+        case Crashed():
+            assert one.guard == "process"
+            assert evidence is None
+    if one.guard == "rule":
+        assert evidence is not None
+        assert min(summarise(evidence).cosines) > 0.9999
+
+
+def test_honest_win_beside_them_is_one(timed: Time) -> None:
+    (name,) = catalogue.TIMED_SOUND
+    _, evidence = timed(name)
     assert evidence is not None
-    assert verdict.guard == guard, verdict
-
-
-def test_base_that_was_slowed_is_not_the_witnesses(timed: Time) -> None:
-    verdict, evidence = timed("sleeps_in_base")
-    assert not isinstance(verdict, Pass)
-    assert evidence is not None
-    breach = validity.base_is_honest(summarise(evidence).base * EVERY_START, evidence.witness_base_s)
-    assert breach is not None
-    assert breach.guard == "witness"
-
-
-@pytest.mark.parametrize("name", ["keeps_answers", "patches_the_clock"])
-def test_trick_gains_nothing(timed: Time, name: str) -> None:
-    verdict, evidence = timed(name)
-    assert not isinstance(verdict, Pass)
-    assert evidence is not None
-    summary = summarise(evidence)
-    assert median(ratio for process in summary.worker for ratio in process) < 1.3
-    assert min(summary.cosines) > 0.9999
-    assert min(worker for worker, _ in summary.clocks) > 0.5 * PLAN.region_s
-
-
-def test_exit_while_timed_is_a_crash(timed: Time) -> None:
-    verdict, evidence = timed("exits_when_timed")
-    assert (getattr(verdict, "gate", ""), getattr(verdict, "kind", ""), evidence) == ("net_win", "CRASH", None)
+    assert isinstance(by_rule(evidence), Pass)
+    assert min(summarise(evidence).cosines) > 0.9999
