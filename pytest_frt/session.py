@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
@@ -40,6 +40,8 @@ UNFINISHED: Final = {pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR
 """Exit states of pytest in which a run came to no end worth stating."""
 PLACEHOLDER: Final = "[NOTSET]"
 """What pytest calls the item of a function that is parametrised over nothing."""
+KEPT: Final = "frt_kept"
+"""Where a controller of pytest-xdist tells its workers which records an earlier run left."""
 NOTHING: Final = 6
 """Exit code of a run that certified nothing and failed nothing."""
 R = TypeVar("R", GateResult, UnionResult)
@@ -79,8 +81,14 @@ class Session:
         asked = wanted(Settings(config), Registry.load(), machine_facts(), is_worker=is_worker)
         plan = config.hook.pytest_frt_plan(config=config, settings=asked.settings, registry=asked.registry)
         plan = split(plan, asked.settings.fraction)
+        if asked.settings.resume:
+            from pytest_frt.run.resume import resume
+
+            told: Sequence[str] | None = vars(config)["workerinput"][KEPT] if is_worker else None
+            plan = resume(plan, asked.settings, asked.registry, only=told)
         made = cls(config, asked, plan, Beside.of(asked.settings))
         made.collected.waivers = made.beside.holding
+        made.collected.kept = {one.plan.id: one.certificate.payload_sha256 for one in plan.kept}
         return made
 
     @property
@@ -252,7 +260,7 @@ class Session:
     def _exit_status(self, exitstatus: int) -> int:
         """Return our exit code; a failure of an item that told nothing, ours or foreign, stays a failure."""
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.plan.records:
-            return NOTHING
+            return 0 if self.plan.kept else NOTHING
         if self.ending is None or not self.collected.spoken:
             return exitstatus
         code = self.ending.exit_code

@@ -60,6 +60,7 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
             for row in plan.not_supported
         ],
         "faults": [{"subject": name, **codec.to_json(fault)} for name, fault in collected.faults.items()],
+        "resumed": _resumed(plan),
         "waivers": [one.json() for one in ending.waivers],
         "compared": ending.compared.json() if ending.compared else None,
         "hosts": exhibits.hosts(collected, plans),
@@ -68,6 +69,23 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
         "keyid": ending.keyid,
         "notes": list(ending.notes),
     }
+
+
+def _resumed(plan: RunPlan) -> dict[str, Any] | None:
+    found = plan.resumed
+    if found is None:
+        return None
+    kept = [
+        {
+            "id": one.plan.id,
+            "file": str(one.source),
+            "name": one.certificate.payload_sha256,
+            "until": one.certificate.expires_at.isoformat(),
+        }
+        for one in found.kept
+    ]
+    plans = [{"id": one.name, "file": str(one.source)} for one in found.plans]
+    return {"kept": kept, "plans": plans, "again": dict(found.again or {})}
 
 
 def _record(collected: Collected, plan: RecordPlan, rerun: Rerun, ending: Ending) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_frt.certs import store
 from pytest_frt.certs.files import storage, write_atomic
 from pytest_frt.errors import CertificateRefused, FrtError, StorageFault
 from pytest_frt.report import benchmarks, document, html
@@ -66,7 +67,7 @@ def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun, 
     waivers = beside.standings(world)
     notes = [f"{name}: nothing is stated, {why}" for name, why in collected.withheld()]
     notes += [beside.note] if beside.note else []
-    faults: list[FrtError] = []
+    faults = _planted(settings, collected.began)
     sealed = _seal(collected, settings, faults)
     if sealed.withheld:
         faults.append(CertificateRefused("WITHHELD", f"{len(sealed.withheld)} statements could not be made"))
@@ -85,6 +86,16 @@ def end(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun, 
         ending = replace(_with(ending, worse, _code(collected, settings, faults)), compared=compared)
     late = _write(settings, document.dumps(document.build(collected, settings, plan, rerun, ending)))
     return _with(ending, late, _code(collected, settings, [*faults, *late]))
+
+
+def _planted(settings: RunConfig, began: float) -> list[FrtError]:
+    """Return a fault when statements appeared that this run did not write: a person would sign them with the others."""
+    planted = store.changed_since(settings.out, began)
+    if not planted:
+        return []
+    names = ", ".join(map(str, planted))
+    hint = "look at them before you sign or ship anything in this directory; another run must not write there meanwhile"
+    return [CertificateRefused("PLANTED", f"{names} appeared during the run, and no gate stands behind them", hint=hint)]
 
 
 def _with(ending: Ending, more: Sequence[FrtError], code: int) -> Ending:
@@ -128,14 +139,16 @@ def _seal(collected: Collected, settings: RunConfig, faults: list[FrtError]) -> 
     proven, plans = collected.proven(), collected.plans()
     for config in (settings, replace(settings, sign_key=None)):
         try:
-            return seal(proven, plans, config)
+            return seal(proven, plans, config, collected.kept)
         except StorageFault as fault:
             faults.append(fault)
             break
         except FrtError as fault:
             faults.append(fault)
     try:
-        return seal(proven, plans, replace(settings, sign_key=None, out=tempfile.mkdtemp(prefix="frt-certs-")))
+        return seal(
+            proven, plans, replace(settings, sign_key=None, out=tempfile.mkdtemp(prefix="frt-certs-")), collected.kept
+        )
     except (FrtError, OSError) as also:
         faults.append(StorageFault(f"nor can a temporary directory be written: {also}"))
         return Sealed({}, "", {})

@@ -40,12 +40,24 @@ class Summary:
     def lines(self, width: int) -> Iterator[str]:
         """Yield the lines for a terminal of ``width`` columns."""
         yield from table.render(table.rows(self.collected), width)
+        yield from self._kept(width)
         yield from self._unsupported(width)
         for text in (*self._plans(), *self._waivers(), *self._compared(), *self._origins(), *self._notes()):
             yield from wrapped(text, width)
         yield from self._files()
         if self.ending is not None:
             yield from self._counts()
+
+    def _kept(self, width: int) -> Iterator[str]:
+        found = self.plan.resumed
+        if found is None:
+            return
+        for one in found.kept:
+            yield f"{Outcome.CERTIFIED.value} (kept) {one.plan.id}"
+            yield from wrapped(f"from {one.source}, until {one.certificate.expires_at:%Y-%m-%d}", width, first=INDENT)
+        yield from (f"PLAN (kept) {one.name} from {one.source}" for one in found.plans)
+        for record, why in (found.again or {}).items():
+            yield from wrapped(f"judged again: {record}: {why}", width)
 
     def _unsupported(self, width: int) -> Iterator[str]:
         by_reason: dict[str, list[NotSupported]] = {}
@@ -119,6 +131,7 @@ class Summary:
         yield (
             f"{good} certified of {asked} asked for and {supported} supported here; "
             f"{len(found)} judged, {correct} correct{f', {waived} waived' if waived else ''}"
+            f"{f', {len(self.plan.kept)} kept from an earlier run' if self.plan.kept else ''}"
         )
         if self.settings.quick:
             yield "quick form: provisional, nothing is certified"

@@ -90,7 +90,9 @@ class Bench:
     ) -> None:
         effort = effort or Effort()
         self._config, self._registry, self._plan, self._progress = config, registry, plan, progress
-        self._sources = Sources(registry, plan.records)
+        self._kept = {one.plan.id: one for one in plan.kept}
+        self._records = (*plan.records, *(one.plan for one in plan.kept))
+        self._sources = Sources(registry, self._records)
         self._root = Path(tempfile.mkdtemp(prefix="frt-"))
         self._client = LabClient(
             self._root / "lab",
@@ -114,7 +116,8 @@ class Bench:
         self._results: dict[tuple[str, str], GateResult] = {}
         self._witnesses: dict[HostRef, Witnessed | Crashed] = {}
         self._settled: dict[str, Settled] = {}
-        self._timed: dict[str, tuple[Verdict, TimingEvidence | None]] = {}
+        timed = {name: (one.pairs.verdict, one.pairs.timing) for name, one in self._kept.items()}
+        self._timed: dict[str, tuple[Verdict, TimingEvidence | None]] = {**timed}
         self._unions = Unions(config, self._proofs, self._stages, self._clock, self.limits)
 
     def judge(self, record: RecordPlan, gate: str) -> GateResult:
@@ -135,7 +138,7 @@ class Bench:
     def union(self, plan: UnionPlan) -> UnionResult:
         """Attach what passed alone together and judge it again."""
         began = time.monotonic()
-        passed = [record for record in plan.records if self.judge(record, "net_win").proven is not None]
+        passed = [record for record in plan.records if self._stands(record)]
         if not passed:
             return UnionResult(plan.name, NotRun("union", "no record of it was certified"))
         witnessed = self.witness(passed[0].host)
@@ -148,10 +151,17 @@ class Bench:
             result = replace(result, verdict=_moved("union", changed), proven=None)
         return replace(result, seconds=time.monotonic() - began)
 
+    def _stands(self, record: RecordPlan) -> bool:
+        """Report whether a record is proven: one that was kept with exactly the seats that it was certified with."""
+        result = self.judge(record, "net_win")
+        kept = self._kept.get(record.id)
+        certified = {seat.facts.id for seat in kept.certificate.record.seats} if kept else set(result.survivors)
+        return result.proven is not None and certified == set(result.survivors)
+
     def witness(self, host: HostRef) -> Witnessed | Crashed:
         """Return the host's witness, run once with every phase this plan needs."""
         if host not in self._witnesses:
-            mine = [record for record in self._plan.records if record.host == host]
+            mine = [record for record in self._records if record.host == host]
             judged: dict[str, list[str]] = {}
             for record in mine:
                 names = judged.setdefault(record.key.phase, [])

@@ -114,6 +114,18 @@ def read(path: Path) -> tuple[Pairs, str]:
     return pairs, bytes_digest(data)
 
 
+def bound(out: Path, subject: str, digest: str) -> Pairs | None:
+    """Return the collection of a record or union whose bytes have a digest; None when none has."""
+    for path in sorted(folder(out, subject).glob(f"{STEM}.*.json")):
+        try:
+            pairs, have = read(path)
+        except EvidenceError:  # another file of the folder is none
+            continue
+        if have == digest and pairs.subject == subject:
+            return pairs
+    return None
+
+
 def replay(pairs: Pairs) -> Replayed:
     """Judge a collection again, offline; the verdict must be the stored one, byte for byte as canonical JSON."""
     verdict = net_win.judge(pairs.timing, output=pairs.output)

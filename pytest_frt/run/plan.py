@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.host import HostSpec, PhaseSpec
     from pytest_frt.registry import Registry
     from pytest_frt.run.config import RunConfig
+    from pytest_frt.run.resume import Kept, Resumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,19 @@ class RunPlan:
         unions: One per group of records.
         not_supported: Cells that cannot run here, each with its reason.
         aside: Ids of records that were selected and are left to another fraction, or kept from an earlier run.
+        resumed: What an earlier run left to this one; None in a run that starts anew.
     """
 
     records: tuple[RecordPlan, ...]
     unions: tuple[UnionPlan, ...]
     not_supported: tuple[NotSupported, ...]
     aside: tuple[str, ...] = ()
+    resumed: Resumed | None = None
+
+    @property
+    def kept(self) -> tuple[Kept, ...]:
+        """Records that are not judged again."""
+        return self.resumed.kept if self.resumed else ()
 
     def level(self, family_alpha: float | None) -> float | None:
         """Return the level of each net-win judgement, None for the rule's own.

@@ -41,13 +41,19 @@ def _members(plan: PlanRecord, names: Mapping[str, str]) -> PlanRecord | None:
     return replace(plan, members=tuple(name for name, _ in pairs), keys=tuple(key for _, key in pairs))
 
 
-def seal(proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], config: RunConfig) -> Sealed:
+def seal(
+    proven: Mapping[str, Record],
+    plans: Mapping[str, PlanRecord],
+    config: RunConfig,
+    kept: Mapping[str, str] | None = None,
+) -> Sealed:
     """Write one statement per proven record and plan, and sign them when ``config.sign_key`` names a key.
 
     Args:
         proven: Record key id to record; every gate of each must have been judged and passed in this run.
         plans: Union name to plan.
         config: The run's settings.
+        kept: Record key id to the payload sha256 of what an earlier run states: members of plans, not stated again.
 
     Returns:
         What was written. Withheld is a record that does not survive the verifier's own parser, and a plan one of whose
@@ -58,7 +64,7 @@ def seal(proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], config: 
         UsageFault: the key file is missing.
         StorageFault: a file cannot be written; those written before stay.
     """
-    payloads, withheld = _payloads(proven, plans, config.issuer)
+    payloads, withheld = _payloads(proven, plans, config.issuer, kept or {})
     key = keys.load_private(Path(config.sign_key)) if config.sign_key and payloads else None
     files: dict[str, Path] = {}
     for name, payload in payloads.items():
@@ -70,7 +76,7 @@ def seal(proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], config: 
 
 
 def _payloads(
-    proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], issuer: str
+    proven: Mapping[str, Record], plans: Mapping[str, PlanRecord], issuer: str, kept: Mapping[str, str]
 ) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return statements by name, and by name why one could not be made: it spoils no other."""
     issued = datetime.now(UTC).replace(microsecond=0)
@@ -84,7 +90,7 @@ def _payloads(
             )
         except CertificateRefused as refusal:
             withheld[name] = refusal.diagnostics()
-    digests = {name: bytes_digest(payload) for name, payload in payloads.items()}
+    digests = {**kept, **{name: bytes_digest(payload) for name, payload in payloads.items()}}
     for name, plan in plans.items():
         stated = _members(plan, digests)
         if stated is None:

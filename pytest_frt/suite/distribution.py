@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_frt.options import BY_KEY
+from pytest_frt.plugin import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,8 +41,12 @@ def hide_key(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 (xdist's WorkerController)
-    """Take the key out of the copy of ``sys.argv`` that a worker is sent."""
+    """Take the key out of the copy of ``sys.argv`` that a worker is sent, and tell it which records are kept."""
+    from pytest_frt.session import KEPT
+
     node.workerinput["mainargv"] = without_key(node.workerinput["mainargv"])
+    session = session_of(node.config)
+    node.workerinput[KEPT] = [one.plan.id for one in session.plan.kept] if session else []
 
 
 def scope_of(nodeid: str) -> str:
