@@ -129,6 +129,19 @@ def read(paths: str | Path | Iterable[str | Path]) -> tuple[Found, ...]:
     return tuple(found for path in _listed(paths) for found in _read_path(path))
 
 
+def changed_since(root: str | Path, moment: float) -> tuple[Path, ...]:
+    """Return the statements and certificate sets at or below a directory that were made or changed after a moment.
+
+    A program can set the time of a file's last modification, and cannot set that of its last change.
+
+    Args:
+        root: The directory; one that does not exist holds none.
+        moment: Seconds since the epoch.
+    """
+    files = (file for ending in (STATEMENT_SUFFIX, CERTIFICATE_SUFFIX) for file in _files(Path(root), ending))
+    return tuple(file for file in files if file.lstat().st_ctime >= moment)
+
+
 def write_artefact(root: str | Path, host: str, device: str, data: bytes) -> Path:
     """Write a calibration artefact under its sha256 and return its path.
 

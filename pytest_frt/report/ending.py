@@ -94,8 +94,9 @@ def _planted(settings: RunConfig, began: float) -> list[FrtError]:
     if not planted:
         return []
     names = ", ".join(map(str, planted))
-    hint = "look at them before you sign or ship anything in this directory; another run must not write there meanwhile"
-    return [CertificateRefused("PLANTED", f"{names} appeared during the run, and no gate stands behind them", hint=hint)]
+    hint = "look at them before you sign or ship anything here; no other run may write to the directory meanwhile"
+    said = f"{names} appeared during the run, and no gate stands behind them"
+    return [CertificateRefused("PLANTED", said, hint=hint)]
 
 
 def _with(ending: Ending, more: Sequence[FrtError], code: int) -> Ending:

@@ -43,6 +43,28 @@ SPOILED = {
 }
 
 
+PLANT = """
+from pathlib import Path
+def pytest_runtest_call(item):
+    folder = Path("frt-certs/toy/cpu")
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.joinpath("planted.statement.json").write_text("{}")
+"""
+
+
+def test_statement_that_appears_during_the_run_is_told(stage: Stage) -> None:
+    stage.pytester.makeconftest(PLANT)
+    stage.scenario(stage.record, proven=[stage.record])
+    result = stage.run("-p", "conftest")
+    assert result.ret == CertificateRefused.exit_code
+    assert "planted.statement.json appeared during the run" in stage.text(result)
+
+
+def test_statement_of_an_earlier_run_is_none_of_this_one(stage: Stage) -> None:
+    stage.scenario(stage.record, proven=[stage.record])
+    assert [stage.run().ret for _ in range(2)] == [0, 0]
+
+
 def test_proven_record_and_plan_are_stated_unsigned(stage: Stage) -> None:
     stage.scenario(stage.record, proven=[stage.record])
     result = stage.run()
