@@ -8,6 +8,8 @@ mutants are killed than KILLED_SHARE or a survivor has no reason in ``mutation_s
 from __future__ import annotations
 
 import argparse
+import ast
+import functools
 import gc
 import importlib
 import importlib.abc
@@ -15,10 +17,8 @@ import importlib.machinery
 import importlib.util
 import json
 import os
-import signal
 import sys
 import tempfile
-import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,11 +27,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+import pytest
 from mutation_operators import Mutant, mutants
 from mutation_scope import FOLDERS, dotted, tests_of
+from mutation_swap import Loop, enclosing, forked
 from repo_tree import ROOT
 
-WARM: Final = ("pytest", "hypothesis", "numpy", "torch", "yaml", "jsonschema", "tabulate", "rich.console", "cattrs")
+WARM: Final = ("hypothesis", "numpy", "torch", "yaml", "jsonschema", "tabulate", "rich.console", "cattrs")
 UNUSED: Final = (
     *("anyio", "benchmark", "cacheprovider", "faulthandler", "logging"),
     *("threadexception", "unraisableexception", "xdist"),
@@ -42,7 +44,6 @@ NOT_IMPORTED: Final = 99
 KILLED_SHARE: Final = 0.9
 LIMIT_FACTOR: Final = 5  # of the time the tests take unchanged
 LIMIT_FLOOR_S: Final = 20.0  # a machine at work may hold a process up for longer than its tests take
-POLL_S: Final = 0.01
 REASONS: Final = Path(__file__).with_name("mutation_survivors.toml")
 SURVIVED, KILLED, TIMEOUT = "survived", "killed", "timeout"
 
@@ -104,41 +105,41 @@ class Substitute(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._source, str(self._path), "exec"), module.__dict__)  # noqa: S102 - that is the purpose
 
 
-def _child(finder: Substitute | None, arguments: Sequence[str]) -> int:
-    os.setpgid(0, 0)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in range(3):
-        os.dup2(nothing, descriptor)
+def _whole(finder: Substitute | None, arguments: Sequence[str]) -> int:
     if finder:
         sys.meta_path.insert(0, finder)
-    pytest = importlib.import_module("pytest")
     code = int(pytest.main([*OPTIONS, *arguments]))
     return NOT_IMPORTED if code == 0 and finder and not finder.used else code
 
 
 def run(finder: Substitute | None, arguments: Sequence[str], limit_s: float) -> tuple[int | None, float]:
-    """Run tests in a fork of this process.
+    """Run tests in a fork of this process, from the first import on.
 
     Returns:
         Exit code of pytest, None when the time limit ended it; and the seconds it took.
     """
-    begun = time.monotonic()
-    if not (child := os.fork()):
-        code = 1
-        try:
-            code = _child(finder, arguments)
-        finally:
-            os._exit(code)
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        seconds = time.monotonic() - begun
-        if done:
-            return os.waitstatus_to_exitcode(status), seconds
-        if seconds > limit_s:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return None, seconds
-        time.sleep(POLL_S)
+    return forked(functools.partial(_whole, finder, arguments), limit_s)
+
+
+def _quick(loop: Loop, arguments: Sequence[str], out: Path) -> int:
+    code = int(pytest.main([*OPTIONS, *arguments], plugins=[loop]))
+    out.write_text(json.dumps(loop.found), encoding="utf-8")
+    return code
+
+
+def quickly(
+    root: Path, path: Path, wanted: Sequence[Mutant], stage: tuple[list[str], float]
+) -> dict[int, tuple[int | None, float]]:
+    """Return which mutants inside functions the first stage kills, by their index: exit code and seconds."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = {index: one for index, one in enumerate(wanted) if enclosing(tree, one.line)}
+    tests, limit = stage
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "found.json"
+        loop = Loop(dotted(root, path), path, tuple(inside.values()), limit)
+        forked(functools.partial(_quick, loop, tests, out), float("inf"))
+        found = json.loads(out.read_text(encoding="utf-8"))
+    return {index: (code, seconds) for index, (code, seconds) in zip(inside, found, strict=True) if code != 0}
 
 
 def _stages(root: Path, path: Path) -> list[tuple[list[str], float]]:
@@ -165,9 +166,11 @@ def examine(root: Path, path: Path, wanted: Sequence[Mutant]) -> Iterator[Result
         SystemExit: the tests fail before anything is changed, or do not import what is.
     """
     name, stages = dotted(root, path), _stages(root, path)
-    for one in wanted:
-        result, total = SURVIVED, 0.0
-        for tests, limit in stages:
+    killed = quickly(root, path, wanted, stages[0])
+    for index, one in enumerate(wanted):
+        code, total = killed.get(index, (0, 0.0))
+        result = TIMEOUT if code is None else KILLED if code else SURVIVED
+        for tests, limit in () if index in killed else stages:
             code, seconds = run(Substitute(name, path, one.source), tests, limit)
             total += seconds
             if code == NOT_IMPORTED:
@@ -235,6 +238,10 @@ def _collect(given: argparse.Namespace) -> list[Result]:
     os.chdir(root)
     for name in () if given.cold else WARM:
         importlib.import_module(name)
+    if "hypothesis" in sys.modules:  # a machine at work kills no mutant by a deadline
+        hypothesis = importlib.import_module("hypothesis")
+        hypothesis.settings.register_profile("mutation", deadline=None)
+        hypothesis.settings.load_profile("mutation")
     gc.freeze()
     again = {one.key for one in read([given.again]) if one.result == SURVIVED} if given.again else None
     results: list[Result] = []
