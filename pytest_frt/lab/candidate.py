@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from pytest_frt.contracts.evidence import CandidateEvidence, Check
 from pytest_frt.contracts.record import CalibrationFacts, FileDigest
 from pytest_frt.contracts.seat import SeatFacts
+from pytest_frt.contracts.verdict import Measured, Refusal
 from pytest_frt.lab import hosting, seam
 from pytest_frt.lab.census import CHECK, Census
 from pytest_frt.lab.closure import distributions
@@ -95,6 +96,20 @@ def _seams(job: CandidateJob, units: Iterable[BoundUnit], inputs: Mapping[str, T
     return seam_run
 
 
+def _indexed(unit: BoundUnit) -> BoundUnit:
+    """Refuse seats whose tallest call has tensors that no case is large enough for: offsets of 32 bits wrap there."""
+    kept, refused = [], []
+    for seat in unit.bound:
+        elements = seam.largest_index(unit.loaded.ref.rows, seat.facts.dims)
+        if elements < seam.INDEX_LIMIT:
+            kept.append(seat)
+            continue
+        measured = Measured("elements", elements, "<", seam.INDEX_LIMIT, 1, at=seat.facts.id)
+        detail = f"{unit.loaded.ref.rows[1]} rows make a tensor of {elements} elements, judged below {seam.INDEX_LIMIT}"
+        refused.append(Refusal("bind", "index_width", detail, at=seat.facts.id, measured=(measured,)))
+    return replace(unit, bound=tuple(kept), refused=(*unit.refused, *refused))
+
+
 def _untouched(census: Census) -> Check:
     changed = census.changed()
     detail = f"impl code changed {', '.join(changed)}" if changed else "Functions, hooks and settings of others stay."
@@ -145,7 +160,7 @@ def run(job: CandidateJob) -> None:
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (CAP_BYTES, CAP_BYTES))  # a log must not fill the disk either
     before, census = set(sys.modules), Census(host.model)
-    units = [bind(host.model, load_unit(ref), seats, job.scales, passes) for ref in job.units]
+    units = [_indexed(bind(host.model, load_unit(ref), seats, job.scales, passes)) for ref in job.units]
     seam_run = _seams(job, units, inputs)
     untouched = _untouched(census)
     save_file(seam_run.outputs, out / "seam.safetensors")

@@ -11,17 +11,29 @@ from torch import Tensor
 from pytest_frt.lab.taps import row_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
     from pytest_frt.contracts.seat import SeatFacts
 
+INDEX_LIMIT = 2**31
+"""Elements of one tensor from which a signed 32-bit offset wraps around."""
 STACKED_ROWS = 256
 """Rows that a row-wise reference is given at once: as many as the tallest case has."""
 MOST_CASE_ROWS = 256
 """Tallest case: open-ended bands stop here, and wide outputs lower (``row_limit``)."""
 SHORT_ROWS = 8
 """Bands up to this height are fed every row count they admit in turn; taller ones get their rows in one call."""
+
+
+def largest_index(rows: tuple[int, int], dims: Mapping[str, int]) -> int:
+    """Return the elements of the largest tensor that a seat may meet: its tallest admitted call, its widest dimension.
+
+    Args:
+        rows: Inclusive admitted row counts.
+        dims: Symbol to size.
+    """
+    return rows[1] * max(dims.values(), default=1)
 
 
 def splits(rows: int, band: tuple[int, int]) -> Iterator[tuple[int, int]]:

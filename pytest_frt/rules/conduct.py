@@ -46,20 +46,19 @@ def _repeats(one: Conduct, structure: Iterable[Limit]) -> Refusal | None:
 
 
 def _layouts(one: Conduct, scheme: SeamLimits) -> Refusal | None:
-    if one.raised:
-        said = "; ".join(f"{layout}: {error}" for layout, error in one.raised.items())
-        detail = f"seat {one.seat} raises on layouts that its guard admits: {said}"
-        return Refusal(GATE, "layout", detail, at=one.seat)
     over = tuple(
         Measured("seam.layout", value, "<=", scheme.rel_l2, 1, at=f"{one.seat}|{layout}")
         for layout, value in one.layouts.items()
         if not meets(value, "<=", scheme.rel_l2)
     )
-    if not over:
+    if not over and not one.raised:
         return None
-    said = ", ".join(f"{number.at.partition('|')[2]} by {number.value:.3g}" for number in over)
-    detail = f"seat {one.seat} answers equal values in other memory differently: {said} (at most {scheme.rel_l2:g})"
-    return Refusal(GATE, "layout", detail, at=one.seat, measured=over)
+    said = [f"{number.at.partition('|')[2]} differs by {number.value:.3g}" for number in over]
+    said += [f"{layout} raises {error}" for layout, error in one.raised.items()]
+    detail = (
+        f"seat {one.seat} answers equal values in other memory differently (at most {scheme.rel_l2:g}, and its guard"
+    )
+    return Refusal(GATE, "layout", f"{detail} admits every layout): {'; '.join(said)}", at=one.seat, measured=over)
 
 
 def reported(found: Sequence[Conduct], seats: Sequence[str]) -> Iterator[Measured]:

@@ -1,0 +1,154 @@
+"""A seat of each structure on a small host, judged as a run does: a worker's seam run, both oracles, the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from pytest_frt.contracts.evidence import CandidateEvidence, ParityEvidence
+from pytest_frt.contracts.impl import Scales
+from pytest_frt.contracts.scheme import Scheme
+from pytest_frt.contracts.seat import ModuleSeat, SeatFacts, SlotRef
+from pytest_frt.contracts.verdict import Refusal
+from pytest_frt.gates import parity
+from pytest_frt.lab import seam
+from pytest_frt.lab.oracle import Answer, SeatOracle, compare
+from pytest_frt.lab.seam_run import REAL, SeamRun
+from pytest_frt.registry import Registry, load_module
+from pytest_frt.seat.bind import BoundSeat
+from pytest_frt.seat.weights import slot_tensors
+
+REGISTRY = Registry.load()
+DECODE = (1, 8)
+Forward = Callable[[Tensor], Any]
+DIMS = {
+    "decoder_ffn": {"D": 63, "F": 130},  # odd: no vector load divides them
+    "vision_ffn": {"D": 63, "F": 130},
+    "linear_proj": {"K": 63, "N": 45},
+    "qkv_pack": {"K": 63, "Nq": 60, "Nk": 20, "Nv": 28},
+}
+VARIANTS = {
+    "decoder_ffn": {"activation": "gelu_tanh", "norm": "offset", "residual": "none"},
+    "vision_ffn": {"activation": "gelu_erf", "norm": "post", "residual": "add"},
+    "linear_proj": {"bias": "add"},
+    "qkv_pack": {"bias": "add"},
+}
+OUTPUTS = {"decoder_ffn": ("D",), "vision_ffn": ("D",), "linear_proj": ("N",), "qkv_pack": ("Nq", "Nk", "Nv")}
+SPREAD = {"matmul": 1.0, "bias": 0.5, "norm": 0.1}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One seat with drawn weights.
+
+    Attributes:
+        facts: The seat.
+        model: The module that holds its tensors.
+        scheme: What it is judged by.
+        scales: Static scales, where the scheme has them.
+    """
+
+    facts: SeatFacts
+    model: nn.Module
+    scheme: Scheme
+    scales: Scales = field(default_factory=Scales)
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The slots as a bind gets them."""
+        return slot_tensors(self.model, self.facts)
+
+    @property
+    def reference(self) -> Callable[..., Any]:
+        """The structure's reference."""
+        folder = Path(REGISTRY.structures[self.facts.structure].folder)
+        return cast("Callable[..., Any]", load_module(folder / "reference.py").reference)
+
+    def sound(self, **changes: object) -> Forward:
+        """Return the reference in the scheme's weights, in float32, with slots, axes or constants changed."""
+        keywords = {**self.facts.variant, **self.facts.constants, **self.weights, **changes}
+        return lambda x: self.reference(x=x, **keywords)
+
+    def judged(self, forward: Forward, *, band: tuple[int, int] = DECODE, rows: int = 36) -> Refusal | None:
+        """Run a part at the seam as a worker does, compare it as the oracle does, and return what the gate says."""
+        structure = REGISTRY.structures[self.facts.structure].spec
+        width = self.facts.dims["D" if "D" in self.facts.dims else "K"]
+        outputs = tuple(self.facts.dims[symbol] for symbol in OUTPUTS[structure.name])
+        module = nn.Module()
+        module.forward = forward
+        bound = BoundSeat(self.facts, module, width, outputs, band, "planted", self.scheme.name)
+        x = torch.randn(rows, width, generator=torch.Generator().manual_seed(9))
+        cases = dict(seam.case_inputs(load_module(Path(structure.folder) / "cases.py"), self.facts, band, 3))
+        run = SeamRun()
+        with torch.no_grad():
+            run.part(bound, x, cases.items(), band)
+            oracle = SeatOracle(self.model, self.facts, structure, self.scheme, self.scales)
+            calls = [x[start:stop] for start, stop in seam.splits(rows, band)]
+            asked = {f"{REAL}/": (REAL, calls), **{f"case/{name}/": (name, [one]) for name, one in cases.items()}}
+            answers = [Answer(name, got, fed) for key, (name, fed) in asked.items() if (got := _taken(run, key))]
+            metrics = tuple(compare(oracle, self.scheme, self.facts.id, answers))
+        terms = parity.Terms({self.facts.id: parity.SeatTerms(self.scheme.limits)}, "values", "random")
+        refused = parity.judge(ParityEvidence(metrics, ()), _evidence(run), terms).seats.refused
+        return refused[0] if refused else None
+
+    def said(self, forward: Forward, **keywords: Any) -> str:
+        """Return the word of the refusal, empty when there is none."""
+        refusal = self.judged(forward, **keywords)
+        return refusal.reason if refusal else ""
+
+
+def _taken(run: SeamRun, prefix: str) -> tuple[Tensor, ...]:
+    return tuple(tensor for key, tensor in sorted(run.outputs.items()) if key.startswith(prefix))
+
+
+def _evidence(run: SeamRun) -> CandidateEvidence:
+    return CandidateEvidence(
+        bound=tuple(run.conduct),
+        refused=(),
+        kernel={},
+        closure=(),
+        calibration=None,
+        ledger=(),
+        mutated=tuple(run.mutated),
+        poison_differing=tuple(run.poison),
+        aliased=tuple(run.aliased),
+        shapes_wrong=tuple(run.shapes),
+        lifecycle=(),
+        seconds=0.0,
+        conduct=tuple(run.conduct.values()),
+        misplaced=tuple(run.misplaced),
+    )
+
+
+def place(
+    structure: str, *, scheme: str = "none", variant: Mapping[str, str] | None = None, eps: float = 1e-3
+) -> Place:
+    """Return a seat with weights that are distinct and non-unit; norms have weights near 0, and eps is large."""
+    dims, chosen = DIMS[structure], {**VARIANTS[structure], **(variant or {})}
+    model = nn.Module()
+    slots = {}
+    for seed, slot in enumerate(REGISTRY.structures[structure].spec.slots):
+        if (chosen.get("bias") == "none" and slot.role == "bias") or (
+            chosen.get("norm") == "none" and "norm" in slot.name
+        ):
+            continue
+        shape = tuple(dims[symbol] for symbol in slot.shape)
+        values = torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * SPREAD[slot.role]
+        values = values * max(shape) ** -0.5 if slot.role == "matmul" else values
+        model.register_parameter(slot.name, nn.Parameter(values, requires_grad=False))
+        slots[slot.name] = SlotRef(slot.name)
+    constants = {"eps": eps} if chosen.get("norm", "none") != "none" else {}
+    facts = SeatFacts(structure, ModuleSeat("seat"), chosen, dims, slots, constants, "float32", {})
+    found = cast("Scheme", load_module(Path(REGISTRY.schemes[scheme].file)).SCHEME)
+    return Place(facts, model, found)
+
+
+def scaled(at: Place, by: float) -> Place:
+    """Return the seat with one scale for every point."""
+    points = REGISTRY.structures[at.facts.structure].spec.points
+    return replace(at, scales=Scales(dict.fromkeys(points, by)))
