@@ -150,12 +150,6 @@ def strip(
     pooled, low, high = said or (median(units), *whole)
     axis = Axis.over([*units, pooled, low, high, margin, 1.0])
     rows = tuple(_row(index, process, axis, margin) for index, process in enumerate(processes) if process)
-    over = sum(ratio > margin for ratio in units)
-    says = (
-        f"{len(units)} unit ratios of {len(rows)} processes, {over} of them above {margin:g}; pooled median "
-        f"{pooled:.4f}, {confidence:.0%} interval {low:.4f} to {high:.4f}; lowest {min(units):.4f}, "
-        f"highest {max(units):.4f}; process medians {', '.join(f'{row.median:.4f}' for row in rows)}."
-    )
     places = {"pooled": pooled, "low": low, "high": high, "margin": margin, "one": 1.0}
     at = {name: axis.at(value) for name, value in places.items()}
     return Strip(
@@ -168,9 +162,18 @@ def strip(
         at=at,
         flip=at["margin"] > LATE_SHARE,
         units=len(units),
-        over=over,
+        over=sum(ratio > margin for ratio in units),
         height=HEAD_PX + ROW_PX * (len(rows) + 1) + FOOT_PX,
-        says=says,
+        says=_in_words(units, rows, margin, f"{confidence:.0%} interval {low:.4f} to {high:.4f}", pooled),
+    )
+
+
+def _in_words(units: Sequence[float], rows: Sequence[StripRow], margin: float, interval: str, pooled: float) -> str:
+    over = sum(ratio > margin for ratio in units)
+    return (
+        f"{len(units)} unit ratios of {len(rows)} processes, {over} of them above {margin:g}; pooled median "
+        f"{pooled:.4f}, {interval}; lowest {min(units):.4f}, highest {max(units):.4f}; "
+        f"process medians {', '.join(f'{row.median:.4f}' for row in rows)}."
     )
 
 
@@ -231,15 +234,10 @@ def curve(
     def down(value: float) -> float:
         return round(TRACE_PX * (1 - axis.at(value) / 100), 2)
 
+    places = ((round(100 * (unit + 0.5) / len(values), 2), unit, value) for unit, value in enumerate(values))
     dots = tuple(
-        Dot(
-            value,
-            round(100 * (unit + 0.5) / len(values), 2),
-            down(value),
-            edges[0] <= value <= edges[1],
-            f"unit {unit}: {value:.4f}",
-        )
-        for unit, value in enumerate(values)
+        Dot(value, across, down(value), edges[0] <= value <= edges[1], f"unit {unit}: {value:.4f}")
+        for across, unit, value in places
         if value is not None
     )
     inside = f"; its median must stay within {guard[0]:g} to {guard[1]:g}" if guard else ""

@@ -64,19 +64,6 @@ def draw(page: object, **more: Any) -> bytes:  # noqa: ANN401 (a template takes 
         MissingExtra: see :func:`check_extra`.
     """
     check_extra()
-    from markupsafe import Markup
-
     style, script = asset("page.css"), asset("page.js")
-    text = (
-        _environment()
-        .get_template(PAGE)
-        .render(
-            page=page,
-            style=Markup(style),  # noqa: S704 (our own file)
-            script=Markup(script),  # noqa: S704 (our own file)
-            style_hash=source_hash(style),
-            script_hash=source_hash(script),
-            **more,
-        )
-    )
-    return text.encode()
+    own = {"style": style, "script": script, "style_hash": source_hash(style), "script_hash": source_hash(script)}
+    return _environment().get_template(PAGE).render(page=page, **own, **more).encode()

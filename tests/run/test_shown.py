@@ -17,8 +17,8 @@ from pytest_frt.spec import codec
 
 TERMS = SeamLimits(2.0, 1e-6, 0.002, 0.02, 0.05, 0.3, 0.0, "half a step")
 METRICS = SeamMetrics(
-    seat="a", case="real", output=0, rows=8, finite=True, candidate_error=0.01, scheme_error=0.01, slope=1.0, rel_l2=0.004,
-    row_rel_l2=0.01, max_abs=0.1, outliers=0.0, cosine=1.0, elements=64,
+    seat="a", case="real", output=0, rows=8, finite=True, candidate_error=0.01, scheme_error=0.01, slope=1.0,
+    rel_l2=0.004, row_rel_l2=0.01, max_abs=0.1, outliers=0.0, cosine=1.0, elements=64,
 )  # fmt: skip
 UNIT: Any = SimpleNamespace(id="u", scheme="w16a32", structure="ffn")
 
