@@ -82,7 +82,7 @@ class Present:
                 yield f"{what} is certified as {certified}, here it is {here}"
         yield from self._process(record, plan)
         yield from self._sources(record, plan)
-        yield from self._checkpoint(record, plan)
+        yield from self._checkpoint(record)
 
     def _process(self, record: Record, plan: RecordPlan) -> Iterator[str]:
         """Hold device, software and libraries against the record, by the comparison that a deployer's attach makes.
@@ -131,14 +131,14 @@ class Present:
             if was != has:
                 yield f"{name} is certified with sha256 {was}, here it has {has}"
 
-    def _checkpoint(self, record: Record, plan: RecordPlan) -> Iterator[str]:
+    def _checkpoint(self, record: Record) -> Iterator[str]:
         """Find the certified checkpoint by content: in the folder that was given, else in the cache of conversions."""
-        label, given = record.host.checkpoint, plan.host.request.checkpoint
+        label, given = record.host.checkpoint, self.config.checkpoint
         if not label.startswith(STORED):
             if given is not None:
                 yield f"checkpoint is certified as {label}, given is {given}"
             return
-        folder = Path(given or plan.host.request.cache)
+        folder = Path(given or self.config.cache)
         there = {self._digest(file) for file in sorted(folder.rglob(WEIGHTS)) if file.is_file()}
         for digest in label.removeprefix(STORED).split(","):
             if digest not in there:

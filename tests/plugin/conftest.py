@@ -64,6 +64,11 @@ class Stage:
         found: dict[str, Any] = json.loads(self.pytester.path.joinpath("report.json").read_text())
         return found
 
+    @property
+    def out(self) -> Path:
+        """The output directory."""
+        return self.pytester.path / "frt-certs"
+
     def files(self) -> list[str]:
         """Return the names of statements and certificates below the output directory."""
         out = self.pytester.path / "frt-certs"

@@ -20,7 +20,7 @@ from pytest_frt.contracts.verdict import Measured, NotRun, Pass, Verdict
 from pytest_frt.expand import NotSupported
 from pytest_frt.rules.fold import RECORD_GATES
 from pytest_frt.run.config import RunConfig
-from pytest_frt.run.evidence import keep
+from pytest_frt.run.evidence import BOUND, keep
 from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
 from pytest_frt.run.results import GateResult, Member, UnionResult
 from pytest_frt.spec import codec
@@ -111,7 +111,7 @@ class FakeJudge:
         verdict = codec.from_json(Verdict, told[gate]) if gate in told else Pass(gate, NUMBERS.get(gate, ()))
         asked = gate == "net_win" and record.id in self.scenario.get("proven", ())
         kept = self._timed(record) if gate == "net_win" else None
-        proven = self._record(record) if asked and isinstance(verdict, Pass) else None
+        proven = self._record(record, kept) if asked and isinstance(verdict, Pass) else None
         unkept = self.scenario.get("unkept", "") if proven else ""
         told = GateResult(record.id, gate, verdict, SEATS, (), 0.5, None if unkept else proven, ((1.3,),), unkept)
         return replace(told, evidence=kept)
@@ -121,9 +121,10 @@ class FakeJudge:
         speed = self.scenario.get("timed", {}).get(record.id)
         return keep(self.out, record.id, pairs(speed), Pass("net_win"), output="values") if speed else None
 
-    def _record(self, record: RecordPlan) -> Record:
+    def _record(self, record: RecordPlan, kept: FileDigest | None) -> Record:
         assert self.world is not None
-        return replace(self.world.RECORD, key=record.key)
+        bound = (FileDigest(BOUND, kept.sha256),) if kept else self.world.RECORD.evidence
+        return replace(self.world.RECORD, key=record.key, evidence=bound)
 
     def union(self, plan: UnionPlan) -> UnionResult:
         """Return the scenario's verdict; without one the members that are proven pass together."""
