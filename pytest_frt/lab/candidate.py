@@ -20,6 +20,7 @@ from pytest_frt.contracts.verdict import Measured, Refusal
 from pytest_frt.lab import hosting, seam
 from pytest_frt.lab.census import CHECK, Census
 from pytest_frt.lab.closure import distributions
+from pytest_frt.lab.kernel_use import KernelUse
 from pytest_frt.lab.probes import probes
 from pytest_frt.lab.seam_run import SeamRun
 from pytest_frt.lab.store import CAP_BYTES
@@ -159,10 +160,10 @@ def run(job: CandidateJob) -> None:
         return [partial(host.program.score, host.model, [sample], job.phase) for sample in drawn.calibration]
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (CAP_BYTES, CAP_BYTES))  # a log must not fill the disk either
-    before, census = set(sys.modules), Census(host.model)
-    units = [_indexed(bind(host.model, load_unit(ref), seats, job.scales, passes)) for ref in job.units]
+    before, census, use = set(sys.modules), Census(host.model), KernelUse()
+    units = [_indexed(bind(host.model, use.watch(load_unit(ref)), seats, job.scales, passes)) for ref in job.units]
     seam_run = _seams(job, units, inputs)
-    untouched = _untouched(census)
+    units, untouched = use.judged(units), _untouched(census)
     save_file(seam_run.outputs, out / "seam.safetensors")
     calibration, closure = _calibration(job, units, drawn), distributions(before, [unit.loaded.impl for unit in units])
     evidence = replace(_seam_evidence(host, units, seam_run), calibration=calibration, closure=closure)
