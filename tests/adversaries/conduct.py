@@ -116,4 +116,14 @@ HANDS: Final[Mapping[str, Any]] = {
     ),
     "changes_the_environment": touches("os.environ", "os.environ['OMP_NUM_THREADS'] = '64'"),
 }
-ALL: Final = {**ANSWERS, **HANDS}
+CLAIMS: Final[Mapping[str, Any]] = {
+    "never_uses_its_kernel": bare(
+        "seats",
+        "kernel_unused",
+        "pytest-frt/frt-cpu",
+        top="class Plain(nn.Linear):\n    def __init__(self, w):\n        super().__init__(*w.shape, bias=False)\n"
+        "        self.weight.data.copy_(w.t())",
+        bind='return Plain(seat.weights["w"])',
+    ),
+}
+ALL: Final = {**ANSWERS, **HANDS, **CLAIMS}

@@ -1,4 +1,4 @@
-"""The catalogue is whole: every planted impl belongs to a test, has a word of its own, and stands in the threat model."""
+"""The catalogue is whole: every planted impl belongs to a test, has a word, and stands in the threat model."""
 
 from __future__ import annotations
 
