@@ -177,7 +177,7 @@ class ImplTests:
     @pytest.mark.lifecycle
     def test_lifecycle(self, frt_trial: Trial, frt_check: str) -> None:
         """Every way a host is handled while seats are attached ends in its declared outcome."""
-        with frt_trial.step("lifecycle", after=("binding", "form", "inputs", "poison", "determinism")):
+        with frt_trial.step("lifecycle", after=("binding", "form", "inputs", "aliasing", "poison", "determinism")):
             check = frt_trial.checks.get(frt_check)
             if check is None:
                 pytest.skip("NOT_RUN: no seat is ever called")
