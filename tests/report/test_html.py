@@ -254,3 +254,17 @@ def test_text_has_the_contrast_that_guidelines_ask_for_in_every_theme() -> None:
         ):
             high, low = sorted((luminance(theme[ink]), luminance(theme[ground])), reverse=True)
             assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, ground)
+
+
+def test_earlier_runs_are_told(report: dict[str, Any]) -> None:
+    kept = {"id": world.SLOW, "file": "certs/slow.jsonl", "name": "0" * 64, "until": "2030-01-01"}
+    worse = {"subject": world.WINS, "gate": "net_win", "rule": "ratio:2%", "text": "1.14x was 1.19x"}
+    made = report | {
+        "resumed": {"kept": [kept], "plans": [], "again": {world.WRONG: "no certificate of it is here"}},
+        "compared": {"source": "before.json", "common": 2, "worse": [worse], "fails": True, "note": ""},
+    }
+    page = Markup(html.render(made))
+    assert "until 2030-01-01: certs/slow.jsonl" in page.section("resumed")
+    assert "no certificate of it is here" in page.section("resumed")
+    assert f"{world.WINS} , net win (ratio:2%): 1.14x was 1.19x".replace(" ,", ",") in page.section("compared")
+    assert "Worse than in before.json: 1, which fails the run" in page.section("compared")
