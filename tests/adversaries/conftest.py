@@ -7,9 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ class Trial:
         folder: Where the planted impls lie.
         sources: Files that a planted impl may spoil, with their bytes.
         executed: Files whose code this process executed while it judged.
+        began: When the run began, seconds since the epoch.
     """
 
     bench: Bench
@@ -89,6 +91,7 @@ class Trial:
     folder: Path
     sources: dict[Path, bytes]
     executed: list[str]
+    began: float = field(default_factory=time.time)
 
     @property
     def root(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file as load_tensors
 
+from pytest_frt.certs import store
 from pytest_frt.contracts.verdict import NotRun, Outcome, Pass
 from pytest_frt.lab.store import CAP_BYTES
 from pytest_frt.rules.fold import CORRECTNESS_GATES
@@ -52,6 +54,26 @@ def test_no_expected_output_lies_on_disk_while_a_candidate_runs(trial: Any) -> N
     found = [line.split() for line in trial.said("looks_for_answers").splitlines() if line.startswith("FOUND")]
     assert "seam_inputs.safetensors" in {line[1] for line in found}
     assert {line[1] for line in found} <= {"seam_inputs.safetensors", "scales.safetensors"}
+
+
+def test_key_is_nowhere_but_in_its_file_while_a_candidate_runs(trial: Any) -> None:
+    trial.gates("looks_for_the_key")
+    said = trial.said("looks_for_the_key").splitlines()
+    assert "READ 24" in said  # a program of the same user can open the file: the threat model says so
+    assert len([line for line in said if line.startswith(("environ", "cmdline", "memory"))]) > 10
+    assert [line for line in said if line.endswith("FOUND")] == []
+
+
+def test_worker_gets_no_secret_of_the_environment(trial: Any) -> None:
+    trial.gates("looks_for_secrets")
+    assert "SECRETS []" in trial.said("looks_for_secrets")
+
+
+def test_planted_statement_is_told_from_those_of_the_run(trial: Any) -> None:
+    trial.gates("plants_a_statement")
+    names = {file.name for file in store.changed_since(trial.root / "out", trial.began)}
+    assert names == {"planted.statement.json", "planted.frt.intoto.jsonl"}
+    assert store.changed_since(trial.root / "out", time.time() + 60.0) == ()
 
 
 def test_what_a_candidate_changed_is_put_back(trial: Any) -> None:
