@@ -60,7 +60,7 @@ def _refused_seats(verdicts: SeatVerdicts) -> Folded | None:
         return None
     if not verdicts.refused:
         return Folded(Outcome.REFUSED, verdicts.gate, "no_seats", "no seat reached this gate")
-    reason, count = Counter(refusal.reason for refusal in verdicts.refused).most_common(1)[0]
+    ((reason, count),) = Counter(refusal.reason for refusal in verdicts.refused).most_common(1)
     first = next(refusal for refusal in verdicts.refused if refusal.reason == reason)
     total = len(verdicts.refused)
     detail = f"{count} of {total} refused seats: {first.at}: {first.detail}"
@@ -106,9 +106,8 @@ def fold(verdicts: Sequence[Verdict | SeatVerdicts], required: Sequence[str] = R
         ``CERTIFIED`` only when every required gate was judged and every verdict given holds; else what the first
         gate in order that does not hold says. A required gate without a verdict is ``NOT_RUN``.
     """
-    extra = tuple(dict.fromkeys(verdict.gate for verdict in verdicts if verdict.gate not in required))
     correct = _correct(verdicts, required)
-    for gate in (*required, *extra):
+    for gate in dict.fromkeys((*required, *(verdict.gate for verdict in verdicts))):
         given = [verdict for verdict in verdicts if verdict.gate == gate]
         if not given:
             return Folded(Outcome.NOT_RUN, gate, "not_run", f"gate {gate} was not judged", correct=correct)
