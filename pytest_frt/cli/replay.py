@@ -88,9 +88,8 @@ def _replayed(target: str, out: Path) -> Iterator[Line]:
 
 
 def _file(path: Path) -> Line:
-    pairs, _ = evidence.read(path)
-    found = evidence.replay(pairs)
-    return Line(str(path), pairs.subject, codec.to_json(found.verdict), found.faults)
+    found = evidence.replay(evidence.read(path))
+    return Line(str(path), found.pairs.subject, codec.to_json(found.verdict), found.faults)
 
 
 def _certificate(path: Path) -> Iterator[Line]:
@@ -116,11 +115,11 @@ def _bound(path: Path, certificate: CellCertificate) -> Line:
         raise EvidenceError(f"{path} binds no timed pairs", hint="its own samples hold: frt explain")
     folder = evidence.folder(path.parent.parent.parent, record.key.id)
     for file in sorted(folder.glob(f"{evidence.STEM}.*.json")):
-        pairs, have = evidence.read(file)
-        if have == digest:
-            found = evidence.replay(pairs)
+        there = evidence.read(file)
+        if there.sha256 == digest:
+            found = evidence.replay(there)
             stated = next(row.samples for row in record.gates if row.name == NET_WIN_ROW)
-            same = net_win_row(rounded(summarise(pairs.timing).worker)).samples == stated
+            same = net_win_row(rounded(summarise(there.pairs.timing).worker)).samples == stated
             more = () if same else ("its unit ratios are not those that the certificate states",)
             return Line(str(file), record.key.id, codec.to_json(found.verdict), (*found.faults, *more))
     missing = f"no file below {folder} has the certified sha256 {digest}"

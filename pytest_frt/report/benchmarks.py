@@ -36,10 +36,10 @@ def taken(out: Path, kept: FileDigest) -> Pairs:
     Raises:
         EvidenceError: they are gone, or others by now.
     """
-    pairs, digest = read(out / kept.name)
-    if digest != kept.sha256:
-        raise EvidenceError(f"{out / kept.name} has sha256 {digest}, kept was {kept.sha256}", hint="run again")
-    return pairs
+    found = read(out / kept.name)
+    if found.sha256 != kept.sha256:
+        raise EvidenceError(f"{out / kept.name} has sha256 {found.sha256}, kept was {kept.sha256}", hint="run again")
+    return found.pairs
 
 
 def rows(pairs: Pairs) -> Iterator[Any]:

@@ -7,6 +7,7 @@ what a certificate binds is the digest of its bytes.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,6 +53,22 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
+class OnDisk:
+    """A collection as it was read.
+
+    Attributes:
+        pairs: The collection.
+        sha256: Digest of the file's bytes.
+        timing_sha256: Digest of the canonical JSON of ``timing`` as it stands in the file: fields that a later version
+            adds are no change.
+    """
+
+    pairs: Pairs
+    sha256: str
+    timing_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """A collection judged again.
 
@@ -64,6 +81,12 @@ class Replayed:
     pairs: Pairs
     verdict: Verdict
     faults: tuple[str, ...]
+
+
+def settled(verdict: Verdict) -> Verdict:
+    """Return a verdict as it is read back: a count where a number belongs becomes one, 24 is 24.0."""
+    found: Verdict = codec.from_json(Verdict, codec.to_json(verdict))  # type: ignore[arg-type]
+    return found
 
 
 def folder(out: Path, subject: str) -> Path:
@@ -82,7 +105,7 @@ def keep(out: Path, subject: str, timing: TimingEvidence, verdict: Verdict, *, o
         EvidenceError: a number is none, which JSON has no word for.
     """
     try:
-        made = Pairs(SCHEMA, subject, output, json_digest(codec.to_json(timing)), timing, verdict)
+        made = Pairs(SCHEMA, subject, output, json_digest(codec.to_json(timing)), timing, settled(verdict))
         data = codec.dumps(made).encode()
     except ValueError as fault:
         raise EvidenceError(f"timing of {subject} holds a number that is none: {fault}") from fault
@@ -92,8 +115,8 @@ def keep(out: Path, subject: str, timing: TimingEvidence, verdict: Verdict, *, o
     return FileDigest(path.relative_to(out).as_posix(), digest)
 
 
-def read(path: Path) -> tuple[Pairs, str]:
-    """Read one collection, and the digest of the file's bytes.
+def read(path: Path) -> OnDisk:
+    """Read one collection.
 
     Raises:
         EvidenceError: missing, too large, or no collection.
@@ -111,30 +134,30 @@ def read(path: Path) -> tuple[Pairs, str]:
         raise EvidenceError(f"{path} holds no timed pairs: {fault.message}") from fault
     if pairs.schema != SCHEMA:
         raise EvidenceError(f"{path} has schema {pairs.schema!r}, this version reads {SCHEMA!r}")
-    return pairs, bytes_digest(data)
+    return OnDisk(pairs, bytes_digest(data), json_digest(json.loads(data)["timing"]))
 
 
 def bound(out: Path, subject: str, digest: str) -> Pairs | None:
     """Return the collection of a record or union whose bytes have a digest; None when none has."""
     for path in sorted(folder(out, subject).glob(f"{STEM}.*.json")):
         try:
-            pairs, have = read(path)
+            found = read(path)
         except EvidenceError:  # another file of the folder is none
             continue
-        if have == digest and pairs.subject == subject:
-            return pairs
+        if found.sha256 == digest and found.pairs.subject == subject:
+            return found.pairs
     return None
 
 
-def replay(pairs: Pairs) -> Replayed:
+def replay(found: OnDisk) -> Replayed:
     """Judge a collection again, offline; the verdict must be the stored one, byte for byte as canonical JSON."""
+    pairs = found.pairs
     verdict = net_win.judge(pairs.timing, output=pairs.output)
     faults = []
-    if (digest := json_digest(codec.to_json(pairs.timing))) != pairs.timing_sha256:
-        faults.append(
-            f"its timing has sha256 {digest[:SHORT]}, stored with the verdict is {pairs.timing_sha256[:SHORT]}"
-        )
-    now, then = (canonical_json(codec.to_json(one)) for one in (verdict, pairs.verdict))
+    if found.timing_sha256 != pairs.timing_sha256:
+        have, stored = found.timing_sha256[:SHORT], pairs.timing_sha256[:SHORT]
+        faults.append(f"its timing has sha256 {have}, stored with the verdict is {stored}")
+    now, then = (canonical_json(codec.to_json(settled(one))) for one in (verdict, pairs.verdict))
     if now != then:
         at = next(
             (place for place, (a, b) in enumerate(zip(now, then, strict=False)) if a != b), min(len(now), len(then))

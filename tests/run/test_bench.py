@@ -166,5 +166,5 @@ def test_timed_pairs_are_kept_although_nothing_was_won(judged: Callable[..., Jud
     one.bench._clock = Tie(toy.timing(1.02))  # type: ignore[assignment]
     result = one.bench.judge(one.record, "net_win")
     assert result.evidence is not None
-    assert evidence.read(tmp_path / "out" / result.evidence.name)[1] == result.evidence.sha256
+    assert evidence.read(tmp_path / "out" / result.evidence.name).sha256 == result.evidence.sha256
     assert result.proven is None

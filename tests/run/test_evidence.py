@@ -11,6 +11,7 @@ import pytest
 from pytest_frt.errors import EvidenceError
 from pytest_frt.gates import net_win
 from pytest_frt.run import evidence
+from pytest_frt.spec.digest import json_digest
 
 NAME = "ffn-fast-toy-w16a32-cpu@eager.decode.real.hot"
 
@@ -23,10 +24,18 @@ def kept(toy: Any, tmp_path: Path) -> Path:
 
 
 def test_kept_pairs_give_their_verdict_again(kept: Path) -> None:
-    pairs, digest = evidence.read(kept)
-    assert pairs.subject == NAME
-    assert digest[:12] in kept.name
-    assert evidence.replay(pairs).faults == ()
+    found = evidence.read(kept)
+    assert found.pairs.subject == NAME
+    assert found.sha256[:12] in kept.name
+    assert evidence.replay(found).faults == ()
+
+
+def test_pairs_of_an_older_version_lack_a_field_and_give_their_verdict(kept: Path) -> None:
+    whole = json.loads(kept.read_text())
+    del whole["timing"]["alpha"]
+    whole["timing_sha256"] = json_digest(whole["timing"])
+    kept.write_text(json.dumps(whole))
+    assert evidence.replay(evidence.read(kept)).faults == ()
 
 
 @pytest.mark.parametrize(
@@ -47,7 +56,7 @@ def test_flipped_number_shows(kept: Path, place: tuple[Any, ...], value: Any, sa
     assert at[place[-1]] != value
     at[place[-1]] = value
     kept.write_text(json.dumps(whole))
-    faults = evidence.replay(evidence.read(kept)[0]).faults
+    faults = evidence.replay(evidence.read(kept)).faults
     assert any(said in fault for fault in faults) if said else not faults
 
 
