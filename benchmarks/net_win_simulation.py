@@ -113,9 +113,9 @@ def best_of(impls: int, *, confirm: bool) -> Draw:
 
     def draw(environment: str, speed: float, runs: int, seed: Sequence[int]) -> Iterator[bool]:
         rivals = [list(passes(FIRST, simulate(environment, speed, runs=runs, seed=[*seed, k]))) for k in range(impls)]
-        fresh = passes(FIRST, simulate(environment, speed, runs=runs, seed=[*seed, impls]))
-        for chosen, confirmed in zip(map(any, zip(*rivals, strict=True)), fresh, strict=True):
-            yield chosen and (confirmed or not confirm)
+        fresh = simulate(environment, speed, runs=runs, seed=[*seed, impls]).tolist()
+        for chosen, pairs in zip(map(any, zip(*rivals, strict=True)), fresh, strict=True):
+            yield chosen and (not confirm or isinstance(decide(FIRST, pairs), Pass))
 
     return draw
 

@@ -108,36 +108,41 @@ def rule_of(attempt: int, alpha: float | None = None) -> Rule | None:
 class _View:
     """What has been collected at one look."""
 
+    rule: Rule
+    processes: Processes
     units: tuple[float, ...]
-    medians: tuple[float, ...]
     wins: int
-    medians_over: int
-    pooled: float
 
     @classmethod
     def of(cls, rule: Rule, processes: Processes) -> _View:
         units = tuple(ratio for process in processes for ratio in process)
-        medians = tuple(median(process) for process in processes if process)
-        return cls(
-            units=units,
-            medians=medians,
-            wins=sum(ratio > rule.margin for ratio in units),
-            medians_over=sum(value > rule.process_margin for value in medians),
-            pooled=median(units),
-        )
+        return cls(rule, processes, units, wins=sum(ratio > rule.margin for ratio in units))
 
-    def measured(self, rule: Rule, bound: int) -> tuple[Measured, ...]:
+    @property
+    def pooled(self) -> float:
+        return median(self.units)
+
+    @property
+    def medians(self) -> tuple[float, ...]:
+        return tuple(median(process) for process in self.processes if process)
+
+    @property
+    def medians_over(self) -> int:
+        return sum(value > self.rule.process_margin for value in self.medians)
+
+    def measured(self, bound: int) -> tuple[Measured, ...]:
         """State the numbers behind a verdict."""
+        rule, medians = self.rule, self.medians
         n, interval = len(self.units), order_interval(self.units, INTERVAL_CONFIDENCE.value)
         return (
             Measured("pooled_median", self.pooled, ">", rule.margin, n),
             Measured("interval_low", interval.low, ">", rule.margin, n),
             Measured("interval_high", interval.high, ">", rule.margin, n),
             Measured("wins", self.wins, ">=", bound, n),
-            Measured("process_medians_over", self.medians_over, ">=", rule.medians, len(self.medians)),
+            Measured("process_medians_over", self.medians_over, ">=", rule.medians, len(medians)),
             *(
                 Measured("process_median", value, ">", rule.process_margin, 1, at=f"process {index}")
-                for index, value in enumerate(self.medians)
+                for index, value in enumerate(medians)
             ),
         )
 
@@ -162,13 +167,13 @@ def _futile(rule: Rule, view: _View, *, whole_look: bool) -> Refusal | None:
     losses = len(view.units) - view.wins
     if whole_look and view.pooled < rule.futile_median:
         detail = f"pooled median {view.pooled:.4f} of {len(view.units)} units is a loss"
-        return Refusal(GATE, NO_WIN, detail, measured=view.measured(rule, rule.bounds[-1]))
+        return Refusal(GATE, NO_WIN, detail, measured=view.measured(rule.bounds[-1]))
     if losses > rule.losses_allowed:
         detail = (
             f"{losses} of {len(view.units)} units are not above {rule.margin}: {rule.bounds[-1]} of {rule.units} "
             f"can no longer be reached (pooled median {view.pooled:.4f})"
         )
-        return Refusal(GATE, NO_WIN, detail, measured=view.measured(rule, rule.bounds[-1]))
+        return Refusal(GATE, NO_WIN, detail, measured=view.measured(rule.bounds[-1]))
     return None
 
 
@@ -179,7 +184,7 @@ def _final(rule: Rule, view: _View) -> Verdict:
         f"{len(view.medians)} process medians above {rule.process_margin} (needs {rule.medians}), "
         f"pooled median {view.pooled:.4f}"
     )
-    measured = view.measured(rule, rule.bounds[-1])
+    measured = view.measured(rule.bounds[-1])
     if view.pooled > rule.margin:
         return Inconclusive(GATE, detail, measured)
     return Refusal(GATE, NO_WIN, detail, measured=measured)
@@ -203,7 +208,7 @@ def decide(rule: Rule, processes: Processes) -> Verdict | None:
             break
         view = _View.of(rule, [process[:look] for process in processes])
         if view.wins >= bound and view.medians_over >= rule.medians:
-            return Pass(GATE, view.measured(rule, bound))
+            return Pass(GATE, view.measured(bound))
         if look == rule.looks[-1]:
             return _final(rule, view)
         if refusal := _futile(rule, view, whole_look=True):
