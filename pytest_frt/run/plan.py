@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from pytest_frt.contracts.job import HostRef, UnitRef
 from pytest_frt.errors import KernelUnavailable, UsageFault
 from pytest_frt.expand import NotSupported, expand
 from pytest_frt.rules.net_win import family_level
+from pytest_frt.run.nearest import record_hint
 from pytest_frt.seat.kernel_build import KernelBuild, resolve
 
 if TYPE_CHECKING:
@@ -241,8 +241,7 @@ def _by_id(
         if not any(_matches(record.id, (glob,)) for record in records) and not any(
             _matches(row.cell.id, (_cell_part(glob),)) for row in absent
         ):
-            near = get_close_matches(glob, [record.id for record in records], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"pytest --collect-only names all {len(records)}"
+            hint = record_hint(glob, (record.id for record in records))
             raise UsageFault(f"record glob {glob!r} matches no record", hint=hint)
     kept = [one for one in records if (not keep or _matches(one.id, keep)) and not _matches(one.id, drop)]
     cells = tuple(map(_cell_part, keep))

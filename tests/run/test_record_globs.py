@@ -40,8 +40,13 @@ def test_glob_of_an_absent_device_is_a_row_and_no_fault() -> None:
 
 @pytest.mark.parametrize(
     ("glob", "said"),
-    [(IDS[0].replace("ffn", "fnn"), f"did you mean '{IDS[0]}'"), ("zzz*", "--collect-only names all 2")],
-    ids=["typo", "nothing_like_it"],
+    [
+        (IDS[0].replace("ffn", "fnn"), f"did you mean '{IDS[0]}'"),
+        ("fnf-*", "did you mean 'ffn-*'"),
+        ("*-cpu@*.decod.*", "did you mean '*-cpu@*.decode.*'"),
+        ("zzz*", "--collect-only names all 2"),
+    ],
+    ids=["typo", "typo_beside_a_wildcard", "typo_behind_the_cell", "nothing_like_it"],
 )
 def test_glob_that_matches_nothing_is_a_usage_fault(glob: str, said: str) -> None:
     with pytest.raises(UsageFault, match="matches no record") as caught:
