@@ -128,12 +128,12 @@ def _quick(loop: Loop, arguments: Sequence[str], out: Path) -> int:
 
 
 def quickly(
-    root: Path, path: Path, wanted: Sequence[Mutant], stage: tuple[list[str], float]
+    root: Path, path: Path, wanted: Sequence[Mutant], stages: Sequence[tuple[list[str], float]]
 ) -> dict[int, tuple[int | None, float]]:
-    """Return which mutants inside functions the first stage kills, by their index: exit code and seconds."""
+    """Return which mutants inside functions die with their code exchanged, by their index: exit code and seconds."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     inside = {index: one for index, one in enumerate(wanted) if enclosing(tree, one.line)}
-    tests, limit = stage
+    tests, limit = [test for part, _ in stages for test in part], sum(limit for _, limit in stages)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "found.json"
         loop = Loop(dotted(root, path), path, tuple(inside.values()), limit)
@@ -166,7 +166,7 @@ def examine(root: Path, path: Path, wanted: Sequence[Mutant]) -> Iterator[Result
         SystemExit: the tests fail before anything is changed, or do not import what is.
     """
     name, stages = dotted(root, path), _stages(root, path)
-    killed = quickly(root, path, wanted, stages[0])
+    killed = quickly(root, path, wanted, stages)
     for index, one in enumerate(wanted):
         code, total = killed.get(index, (0, 0.0))
         result = TIMEOUT if code is None else KILLED if code else SURVIVED
