@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final, cast
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from pytest_frt.lab.seam_run import REAL, SeamRun
 from pytest_frt.registry import Registry, load_module
 from pytest_frt.seat import lifecycle
 from pytest_frt.seat.bind import BoundSeat
+from pytest_frt.seat.checks import second_thread_agrees
 from pytest_frt.seat.swap import attach
 from pytest_frt.seat.weights import host_tensor, slot_tensors, weights_digest
 from pytest_frt.spec.dims import evaluate
@@ -98,10 +100,11 @@ class Bench:
     def judge(self, fault: Fault) -> parity.ParityVerdict:
         """Judge a part with one fault at the shipped limits."""
         scheme, seat, run = self.plan.scheme, self.facts.id, SeamRun()
-        with torch.no_grad(), _first_elements_kept(self.plan.host):
+        with torch.no_grad(), _first_elements_kept(self.plan.host) as kept:
             run.part(self.bound(fault), self.real, self.cases, self.band)
             metrics = tuple(compare(cast("SeatOracle", self.oracle), scheme, seat, self._answers(run)))
-            evidence = _evidence(run, seat, weights_digest(self.model, self.facts))
+            written = any(not torch.equal(_first(now), kept[name]) for name, now in self.plan.host.items())
+            evidence = _evidence(run, seat, weights_digest(self.model, self.facts) if written else self.digest)
         terms = parity.SeatTerms(scheme.limits, weights=self.digest)
         return parity.judge(ParityEvidence(metrics, ()), evidence, parity.Terms({seat: terms}, "values", "random"))
 
@@ -112,15 +115,19 @@ class Bench:
         return [Answer(name.removeprefix("case/"), got, x) for name, got, x in found if got]
 
 
+def _first(tensor: Tensor) -> Tensor:
+    return tensor.reshape(-1)[:1]
+
+
 @contextmanager
-def _first_elements_kept(tensors: Mapping[str, Tensor]) -> Iterator[None]:
+def _first_elements_kept(tensors: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
     """Put back the first element of every host tensor: the only ones that a mutant writes to."""
-    kept = {name: tensor.reshape(-1)[:1].clone() for name, tensor in tensors.items()}
+    kept = {name: _first(tensor).clone() for name, tensor in tensors.items()}
     try:
-        yield
+        yield kept
     finally:
         for name, tensor in tensors.items():
-            tensor.reshape(-1)[:1].copy_(kept[name])
+            _first(tensor).copy_(kept[name])
 
 
 def _outputs(held: Mapping[str, Tensor], key: str) -> Row:
@@ -226,9 +233,10 @@ def contract(name: str, scheme: str, fault: Fault) -> Verdict:
     try:
         bound = asked.bound(fault)
         changed = census.changed()
-        checks = lifecycle.run_battery(
-            built.model, lambda: attach(built.model, [bound]), lambda: built.program.run(built.model, state)
-        )
+        with patch.object(lifecycle, "CHECKS", (second_thread_agrees,)):
+            checks = lifecycle.run_battery(
+                built.model, lambda: attach(built.model, [bound]), lambda: built.program.run(built.model, state)
+            )
     finally:
         fault.undo()
     return contract_gate.judge((*checks, Check(CHECK, not changed, ", ".join(changed))), required=[CHECK])

@@ -31,7 +31,7 @@ from tests.mutants.seats import ATTENTION, BERT, GEMMA, SeatSpec
 
 HOSTS: Final = Path(__file__).resolve().parents[2] / "hosts"
 PLACES: Final = ("tiny", "trained")
-ROWS: Final = 32
+ROWS: Final = 24
 """Rows judged, and as many others for calibration."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from tests.mutants.entry import Fault
@@ -31,12 +32,11 @@ def _other_threads(forward: Forward) -> Forward:
 
     def call(x: Tensor) -> Outputs:
         value = forward(x)
-        return value if threading.get_ident() == home or not isinstance(value, torch.Tensor) else value * 1.001
+        return value if threading.get_ident() == home or not isinstance(value, Tensor) else value * 1.001
 
     return call
 
 
-Tensor = torch.Tensor
 _GELU, _THREADS = F.gelu, torch.get_num_threads()
 _PRECISION = torch.get_float32_matmul_precision()
 TAKES_THREADS = _at_bind(

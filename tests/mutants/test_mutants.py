@@ -11,6 +11,7 @@ import pytest
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.contracts.verdict import Measured, Pass, Refusal, Verdict
 from pytest_frt.registry import Registry
+from pytest_frt.rules import seam
 from pytest_frt.seat.discover import discover
 from tests.mutants.entries import CONTRACT, EVERY, REFUSED, SURVIVORS
 from tests.mutants.entry import SOUND, Mutant
@@ -38,17 +39,15 @@ def needs(seat: str, place: str) -> None:
 
 
 def worst(refusal: Verdict | None) -> dict[str, object]:
-    """Return the number that is furthest over its limit."""
+    """Return the number that the word stands for, where it is furthest over its limit, or the furthest of any."""
     numbers = [one for one in getattr(refusal, "measured", ()) if isinstance(one, Measured)]
+    word = getattr(refusal, "reason", "")
+    own = [one for one in numbers if seam.REASONS.get(one.metric.removeprefix("seam.")) == word]
     if not numbers:
         return {}
-    top = max(numbers, key=lambda one: one.value / one.required if one.required else one.value)
-    return {
-        "number": top.metric,
-        "value": float(top.value),
-        "limit": float(top.required),
-        "at": top.at.partition("|")[2],
-    }
+    top = max(own or numbers, key=lambda one: one.value / one.required if one.required else one.value)
+    case = top.at.partition("|")[2].partition("#")[0]
+    return {"number": top.metric, "value": float(top.value), "limit": float(top.required), "at": case}
 
 
 @pytest.mark.parametrize(("mutant", "place"), list(placed()))

@@ -1,0 +1,73 @@
+"""The committed table has a row for every mutant, with the gate and the words that its tests expect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import mutant_table
+import pytest
+from mutant_table import Row
+
+from tests.mutants.entries import EVERY
+from tests.mutants.entry import Mutant
+
+
+def stated(mutant: Mutant) -> tuple[str, ...]:
+    words = [
+        mutant.expected(place) or "passes" if place in mutant.places else "not run there"
+        for place in mutant_table.PLACES
+    ]
+    return (mutant.seat, mutant.scheme, mutant.fault.name, mutant.gate, *words)
+
+
+def test_committed_table_is_that_of_the_entries(repository: Path) -> None:
+    text = (repository / "docs" / "mutants.md").read_text(encoding="utf-8")
+    assert mutant_table.listed(text) == [stated(mutant) for mutant in EVERY]
+
+
+REFUSED = Row("a", "none", "gain", "parity", "tiny", "gain", "gain", "", "seam.slope", 0.01, 0.002, "real#0")
+TRAINED = replace(REFUSED, place="trained")
+
+
+def test_row_is_read_back_as_it_was_written() -> None:
+    other = Row("b", "none", "zeros", "contract", "tiny", "lifecycle", "lifecycle")
+    text = "\n".join([mutant_table.BEGIN, *mutant_table.lines_of([REFUSED, TRAINED, other])])
+    assert "| gain: seam.slope 0.01 > 0.002, real#0 |" in text
+    assert mutant_table.listed(text) == [
+        ("a", "none", "gain", "parity", "gain", "gain"),
+        ("b", "none", "zeros", "contract", "lifecycle", "not run there"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ([REFUSED, TRAINED], "mutants: 1 of 1 refused (1 of them judged on trained weights as well)"),
+        ([REFUSED], "mutants: 1 of 1 refused (0 of them judged on trained weights as well)"),
+        (
+            [REFUSED, replace(TRAINED, found="")],
+            "mutants: 0 of 1 refused (1 of them judged on trained weights as well)",
+        ),
+        ([replace(REFUSED, found="rows")], "mutants: 0 of 1 refused (0 of them judged on trained weights as well)"),
+    ],
+    ids=["everywhere", "tiny_only", "passes_once", "wrong_word"],
+)
+def test_line_counts_what_was_refused_in_the_right_word_everywhere(rows: list[Row], line: str) -> None:
+    assert mutant_table.summary(rows)[0] == line
+
+
+def test_survivor_is_named_and_not_counted() -> None:
+    row = replace(REFUSED, found="", expected="", survives="why")
+    assert mutant_table.summary([REFUSED, replace(row, fault="gelu")]) == [
+        "mutants: 1 of 1 refused (0 of them judged on trained weights as well)",
+        "mutant survives on tiny: a none gelu",
+    ]
+    assert mutant_table.summary([]) == []
+
+
+def test_property_comes_back_once_however_many_reports_carry_it() -> None:
+    class Report:
+        user_properties = ((mutant_table.PROPERTY, mutant_table.as_property(REFUSED)), ("other", "x"))
+
+    assert mutant_table.rows([Report(), Report(), object()]) == [REFUSED]
