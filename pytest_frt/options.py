@@ -77,6 +77,7 @@ OPTIONS: Final = (
     Option("html", "write an HTML report to this file: one page, readable offline", "path"),
     Option("waivers", "TOML or YAML file of failures that somebody answers for, until a day", "path"),
     Option("resume", "keep records whose certificate in --frt-out still holds here", "flag", default=False),
+    Option("dry-run", "only say what would be judged: records, gates, waivers, processes", "flag", default=False),
     Option("fraction", "judge the records of one fraction, I,N for the I-th of N", metavar="I,N"),
     Option(
         "compare",

@@ -13,7 +13,7 @@ from pytest_frt.contracts.verdict import NotRun, Outcome, Verdict
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.errors import FrtError
 from pytest_frt.registry import Registry
-from pytest_frt.report import benchmarks, header, lines, properties, summary, waived
+from pytest_frt.report import benchmarks, header, intended, lines, properties, summary, waived
 from pytest_frt.report.beside import Beside
 from pytest_frt.report.collected import Collected, waived_by
 from pytest_frt.report.ending import Ending, check_room, end
@@ -78,7 +78,10 @@ class Session:
             FrtError: a typo, an absent extra, a filter that matches nothing.
         """
         is_worker = hasattr(config, "workerinput")
-        asked = wanted(Settings(config), Registry.load(), machine_facts(), is_worker=is_worker)
+        settings = Settings(config)
+        if settings.get("dry_run"):
+            config.option.collectonly = True
+        asked = wanted(settings, Registry.load(), machine_facts(), is_worker=is_worker)
         plan = config.hook.pytest_frt_plan(config=config, settings=asked.settings, registry=asked.registry)
         plan = split(plan, asked.settings.fraction)
         if asked.settings.resume:
@@ -273,8 +276,13 @@ class Session:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table of records, the plans and the files."""
         found = summary.Summary(self.collected, self.settings, self.plan, self.ending, self.config.option.verbose > 0)
+        more = intended.lines(self.plan, self.settings, self.asked.gates, self.collected.waivers)
         width: int = terminalreporter._tw.fullwidth  # noqa: SLF001 (pytest has no public width)
-        if texts := list(found.lines(width)):
+        texts = list(found.lines(width))
+        texts += (
+            [part for line in more for part in lines.wrapped(line, width)] if self.config.option.collectonly else []
+        )
+        if texts:
             terminalreporter.section("certification")
             for text in texts:
                 terminalreporter.write_line(text)

@@ -173,3 +173,16 @@ def test_waiver_for_a_record_of_another_fraction_stands(stage: Stage) -> None:
     stage.scenario(gates={stage.record: {"parity": NAN}})
     states = {stage.report(waive(stage), f"--frt-fraction={index},2")["waivers"][0]["state"] for index in (1, 2)}
     assert states == {"used", "unreached"}
+
+
+def test_dry_run_says_what_would_be_judged_and_waived_and_judges_nothing(stage: Stage) -> None:
+    stage.scenario(stage.record, stage.other, bugs=["null_control"])
+    result = stage.run("--frt-dry-run", waive(stage))
+    assert result.ret == 0
+    said = stage.text(result)
+    assert "would judge 2 records and 1 unions on toy real (2 records)" in said
+    assert "gates in order: null_control, seats, parity, ledger, contract, net_win, union" in said
+    assert f"gate parity of {stage.record} may fail until 2999-01-31: numerics team, https://example.org" in said
+    assert f"gate parity of {stage.other}" not in said
+    assert "1 groups of records and 1 unions of several, 8 fresh processes each, 16 at most" in said
+    assert not stage.out.exists()
