@@ -22,10 +22,12 @@ from pytest_frt.gates import parity_host
 from pytest_frt.gates.parity_host import Vacuous
 from pytest_frt.rules import conduct, seam
 from pytest_frt.rules.exact import meets
-from pytest_frt.rules.thresholds import SCALE_SHARE
+from pytest_frt.rules.thresholds import CALIBRATION_SAMPLES, SCALE_SHARE
 
 GATE: Final = "parity"
 REAL: Final = "real"
+COLLAPSED: Final = frozenset({"nan", "zeros"})
+"""Words of an answer that is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +121,11 @@ def _judge_seats(parity: ParityEvidence, candidate: CandidateEvidence, terms: Te
     for seat, wanted in terms.seats.items():
         problem = (
             _worker_saw(seat, candidate)
+            or _collapsed(by_seat[seat], wanted)
             or conduct.fault(seat, candidate.conduct, wanted.scheme, wanted.structure)
             or _written(seat, candidate, wanted)
             or _drifted(seat, parity.scale_drift.get(seat, 0.0))
+            or (_scarce(seat, candidate) if seat in parity.scale_drift else None)
             or _unjudged(seat, by_seat[seat])
             or _numbers(by_seat[seat], wanted)
         )
@@ -148,6 +152,13 @@ def _worker_saw(seat: str, candidate: CandidateEvidence) -> Refusal | None:
     return None
 
 
+def _collapsed(metrics: Sequence[SeamMetrics], wanted: SeatTerms) -> Refusal | None:
+    """Refuse by its numbers a seat whose real rows are wrong and which comes to nothing: no layout explains that."""
+    wrong = any(one.case == REAL and _fault(one, wanted) for one in metrics)
+    refusal = _numbers(metrics, wanted) if wrong else None
+    return refusal if refusal and refusal.reason in COLLAPSED else None
+
+
 def _written(seat: str, candidate: CandidateEvidence, wanted: SeatTerms) -> Refusal | None:
     """Refuse a seat whose host tensors are not the witness's any more: a write that no version counter shows."""
     have = candidate.weights.get(seat, "")
@@ -164,6 +175,16 @@ def _drifted(seat: str, drift: float) -> Refusal | None:
     measured = Measured("scale_drift", drift, "<=", SCALE_SHARE.value, 1, at=seat)
     detail = f"scales of seat {seat} are off by {drift:.3g} of what calibrating without impl code gives"
     return Refusal(GATE, "calibration", f"{detail}: {SCALE_SHARE.because}", at=seat, measured=(measured,))
+
+
+def _scarce(seat: str, candidate: CandidateEvidence) -> Refusal | None:
+    """Refuse static scales of too few calibration samples."""
+    count, least = candidate.calibration.samples if candidate.calibration else 0, CALIBRATION_SAMPLES
+    if meets(count, ">=", least.value):
+        return None
+    measured = Measured("calibration_samples", count, ">=", least.value, count, at=seat)
+    detail = f"scales of seat {seat} come from {count} samples, needs {least.value:g}: {least.because}"
+    return Refusal(GATE, "calibration", detail, at=seat, measured=(measured,))
 
 
 def _unjudged(seat: str, metrics: Sequence[SeamMetrics]) -> Refusal | None:

@@ -22,6 +22,8 @@ HELD_CALLS: Final = 8
 REAL: Final = "real"
 SMALLEST: Final = 1e-12
 """Stands for a difference in bits that no float64 norm shows, such as the sign of a zero: 0 says bit-equal."""
+RAISED: Final = (FrtError, RuntimeError, ValueError)
+"""What torch and impls say of a form that they cannot take."""
 LAYOUT_ROWS: Final = 3
 """Rows of the layouts where the band allows it: odd, and no multiple of a tile."""
 _equal, _clone, _cat, _uint8 = torch.equal, torch.Tensor.clone, torch.cat, torch.uint8
@@ -42,7 +44,10 @@ def misfit(bound: BoundSeat, x: Tensor, value: object) -> str:
     # A subclass may put its values off until somebody looks at them.
     found = [(tuple(t.shape), t.dtype) if type(t) is Tensor else type(t).__name__ for t in outputs]
     wanted = [((*x.shape[:-1], width), x.dtype) for width in bound.outputs]
-    return "" if found == wanted else f"{found} for {wanted}"
+    if found != wanted:
+        return f"{found} for {wanted}"
+    elsewhere = {str(t.device) for t in outputs if t.device != x.device}
+    return f"on {', '.join(sorted(elsewhere))} for {x.device}" if elsewhere else ""
 
 
 def _same(left: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> bool:
@@ -93,10 +98,14 @@ class SeamRun:
             self._keep(REAL, bound, real)
             self._aliasing(bound, x, band)
             self._conduct(bound, x, band, real)
-            if self.conduct[bound.facts.id].raised:
-                return
+        raises = bound.facts.id in self.conduct and bool(self.conduct[bound.facts.id].raised)
         for name, inputs in cases:
-            outputs = self._call(bound, inputs, name)
+            try:
+                outputs = self._call(bound, inputs, name)
+            except RAISED:
+                if raises:  # known already, and said with the layout
+                    continue
+                raise
             if outputs is None:
                 return
             self._keep(f"case/{name}", bound, outputs)
@@ -154,7 +163,7 @@ class SeamRun:
         filled = [again(fill) for fill in FILLS]
         if all(_same(real, one) for one in filled):
             return {"repeat": 0.0, "carried": False}
-        if not _same(*filled) and _same(filled[0], again(FILLS[0])):
+        if not _same(*filled) and all(_same(one, again(fill)) for one, fill in zip(filled, FILLS, strict=True)):
             self.poison.append(bound.facts.id)
             return {"repeat": 0.0, "carried": False}
         later = again()
@@ -168,18 +177,21 @@ class SeamRun:
         base: dict[str, tuple[Tensor, ...] | None] = {}
         wanted = [call for call in calls if call.shape[0] >= LAYOUT_ROWS] or calls[-1:]
         for laid in layouts(_clone(wanted[0]).contiguous()) if wanted else ():
-            kept = _clone(laid.storage)
+            kept, shapes = _clone(laid.storage), len(self.shapes)
             try:
                 if laid.values not in base:
                     base[laid.values] = _cloned(self._call(bound, laid.twin, laid.name))
                 want, got = base[laid.values], self._call(bound, laid.x, laid.name)
-            except (FrtError, RuntimeError, ValueError) as fault:  # what torch and impls say of a form they cannot take
+            except RAISED as fault:
                 raised[laid.name] = f"{type(fault).__name__}: {fault}"
                 continue
             if not same_bits(kept, laid.storage):
                 self.mutated.append(f"{bound.facts.id}|{laid.name}: around it")
+            if len(self.shapes) > shapes:
+                raised[laid.name] = self.shapes[shapes]  # real rows had the right shape
+                del self.shapes[shapes:]
             if want is None or got is None:
-                break
+                continue
             found[laid.name] = 0.0 if _same(got, want) else max(difference(got, want), SMALLEST)
         return found, raised
 

@@ -43,4 +43,5 @@ HELD_OUT_SAMPLES: Final = Threshold(12, "the fewest samples whose median and wor
 COLLAPSED_ENERGY: Final = Threshold(1e-4, "output energy over the reference's: below it the output is zero or near")
 SLOPE_SIGMAS: Final = Threshold(5.0, "standard errors of the slope: 6e-7 by chance, over hundreds of seats and cases")
 SCALE_SHARE: Final = Threshold(1e-3, "the same passes give the same scales to rounding; half a step of e4m3 is 3e-2")
+CALIBRATION_SAMPLES: Final = Threshold(4, "fewer samples fix a scale by what one of them happened to show")
 OUTLIER_CAP: Final = Threshold(10.0, "an element allowed over max_abs still stays below this multiple of it")

@@ -77,16 +77,9 @@ class Place:
     def judged(self, forward: Forward, *, band: tuple[int, int] = DECODE, rows: int = 36) -> Refusal | None:
         """Run a part at the seam as a worker does, compare it as the oracle does, and return what the gate says."""
         structure = REGISTRY.structures[self.facts.structure].spec
-        width = self.facts.dims["D" if "D" in self.facts.dims else "K"]
-        outputs = tuple(self.facts.dims[symbol] for symbol in OUTPUTS[structure.name])
-        module = nn.Module()
-        module.forward = forward
-        bound = BoundSeat(self.facts, module, width, outputs, band, "planted", self.scheme.name)
-        x = torch.randn(rows, width, generator=torch.Generator().manual_seed(9))
-        cases = dict(seam.case_inputs(load_module(Path(structure.folder) / "cases.py"), self.facts, band, 3))
-        run = SeamRun()
+        x, cases = drawn(self, rows), cases_of(self, band)
+        run = seam_run(self, forward, band=band, rows=rows)
         with torch.no_grad():
-            run.part(bound, x, cases.items(), band)
             oracle = SeatOracle(self.model, self.facts, structure, self.scheme, self.scales)
             calls = [x[start:stop] for start, stop in seam.splits(rows, band)]
             asked = {f"{REAL}/": (REAL, calls), **{f"case/{name}/": (name, [one]) for name, one in cases.items()}}
@@ -100,6 +93,31 @@ class Place:
         """Return the word of the refusal, empty when there is none."""
         refusal = self.judged(forward, **keywords)
         return refusal.reason if refusal else ""
+
+
+def drawn(at: Place, rows: int) -> Tensor:
+    """Return the real rows ``[rows, K]`` of a seat."""
+    width = at.facts.dims["D" if "D" in at.facts.dims else "K"]
+    return torch.randn(rows, width, generator=torch.Generator().manual_seed(9))
+
+
+def cases_of(at: Place, band: tuple[int, int]) -> dict[str, Tensor]:
+    """Return the structure's cases."""
+    module = load_module(Path(REGISTRY.structures[at.facts.structure].folder) / "cases.py")
+    return dict(seam.case_inputs(module, at.facts, band, 3))
+
+
+@torch.no_grad()
+def seam_run(at: Place, forward: Forward, *, band: tuple[int, int] = DECODE, rows: int = 36) -> SeamRun:
+    """Run a part at the seam as a worker does."""
+    x, dims = drawn(at, rows), at.facts.dims
+    outputs = tuple(dims[symbol] for symbol in OUTPUTS[at.facts.structure])
+    module = nn.Module()
+    module.forward = forward
+    bound = BoundSeat(at.facts, module, x.shape[-1], outputs, band, "planted", at.scheme.name)
+    run = SeamRun()
+    run.part(bound, x, cases_of(at, band).items(), band)
+    return run
 
 
 def _taken(run: SeamRun, prefix: str) -> tuple[Tensor, ...]:
