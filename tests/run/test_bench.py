@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -168,3 +169,24 @@ def test_timed_pairs_are_kept_although_nothing_was_won(judged: Callable[..., Jud
     assert result.evidence is not None
     assert evidence.read(tmp_path / "out" / result.evidence.name).sha256 == result.evidence.sha256
     assert result.proven is None
+
+
+def test_kept_record_is_not_timed_again_for_its_union(
+    judged: Callable[..., Judged], toy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = judged()
+    timing = toy.timing(1.3)
+    seats = [SimpleNamespace(facts=SimpleNamespace(id=seat)) for seat in ("a", "b")]
+    kept: Any = SimpleNamespace(
+        plan=one.record,
+        pairs=SimpleNamespace(verdict=Pass("net_win"), timing=timing),
+        certificate=SimpleNamespace(record=SimpleNamespace(seats=seats)),
+    )
+    monkeypatch.setattr("pytest_frt.run.proof.record_of", lambda *_: "the record")
+    monkeypatch.setattr("pytest_frt.run.proof.keep", lambda *_: None)
+    one.bench._kept = {one.record.id: kept}
+    one.bench._timed = {one.record.id: (kept.pairs.verdict, timing)}
+    one.bench._clock = Clock(None, lambda: pytest.fail("timed again"))  # type: ignore[assignment]
+    assert one.bench._stands(one.record)
+    seats.pop()
+    assert not one.bench._stands(one.record)
