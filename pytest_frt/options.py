@@ -64,6 +64,7 @@ OPTIONS: Final = (
     *_dimension_options(),
     Option("gate", "judge these gates alone (repeatable, commas, globs): certifies nothing", "list", ()),
     Option("form", "deployment forms to judge", "list", ("eager",), ("eager", "compiled", "captured")),
+    Option("cache-state", "states of the caches before a timed sample", "list", ("hot",), ("hot", "cold")),
     Option("size", "host size; default: real where trained weights are at hand", choices=("tiny", "real", "full")),
     Option("checkpoint", "local safetensors checkpoint directory to load instead of the host's own weights", "path"),
     Option("out", "output directory for certificates, statements and evidence", "path", "frt-certs"),

@@ -225,6 +225,7 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
         waivers=_file(settings, "waivers"),
         resume=settings.get("resume"),
         fraction=_fraction(settings),
+        cache_states=settings.get("cache_state"),
         family_alpha=_level(settings, "family_alpha"),
         compare=_earlier(settings),
         compare_fail=settings.get("compare_fail"),

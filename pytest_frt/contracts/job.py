@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from pytest_frt.contracts.host import BuildRequest
 
+HOT = "hot"
+COLD = "cold"
+"""States of the caches before a timed sample."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostRef:
@@ -146,6 +150,7 @@ class TimingJob:
         base_form: Form of the base arm (``compiled`` only in comparisons).
         states: How many distinct held-out inputs to prepare.
         out: Directory for the outputs the judge asks to keep.
+        cache: ``hot``, or ``cold`` to empty the caches before every sample; a cold region is one execution.
     """
 
     host: HostRef
@@ -157,6 +162,7 @@ class TimingJob:
     base_form: str
     states: int
     out: str
+    cache: str = HOT
 
 
 Job = WitnessJob | CandidateJob | OracleJob | TimingJob

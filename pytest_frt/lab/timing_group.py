@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
-from pytest_frt.contracts.job import TimingJob
+from pytest_frt.contracts.job import HOT, TimingJob
 from pytest_frt.contracts.timing import TimingEvidence
 from pytest_frt.contracts.verdict import Crashed, Verdict
 from pytest_frt.lab.machine import available_bytes
@@ -164,7 +164,11 @@ class TimingGroup:
         self._fleet.close(self._loaded.processes[self._loaded.batch :])
         del self._loaded.processes[self._loaded.batch :]
         for arm in arms:
-            self._repeats[arm] = self._repeats.get(arm) or self._lab.repeats(first, Turn(arm, self._regimes[arm], 1))
+            self._repeats[arm] = self._repeats.get(arm) or self._count(first, arm)
+
+    def _count(self, first: TimingProcess, arm: str) -> int:
+        """Return the executions of a region: of a cold one only the first would find the caches empty."""
+        return self._lab.repeats(first, Turn(arm, self._regimes[arm], 1)) if self._job.cache == HOT else 1
 
     def _draw(self, ask: Ask, arm: str) -> Draw:
         return self._lab.draw(self._job, self._regimes[arm], ask.rng, self._repeats[arm])

@@ -6,7 +6,8 @@ The judge drives it over the channel, one JSON object per line:
   spinning threads of two would fight for the cores.
 - ``warm``: run an arm a few times on all threads, untimed.
 - ``arm``: switch to an arm outside any timed region, run the canary untimed, then timed.
-- ``draw``: draw the values that the region will run on; they are nowhere before this message.
+- ``draw``: draw the values that the region will run on; they are nowhere before this message. A cold record's caches
+  are emptied after it.
 - ``go``: run the timed region and reply with its seconds.
 - ``peak``: copy memory, untimed by the judge, and reply with the most bytes per second: asked of witnesses alone.
 - ``keep``: write the output of one execution of the last region to a file; which one is drawn after the fact, so that
@@ -28,11 +29,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 from safetensors.torch import save_file
 
-from pytest_frt.contracts.job import Job, TimingJob
+from pytest_frt.contracts.job import COLD, Job, TimingJob
 from pytest_frt.errors import EvidenceError, FrtError
 from pytest_frt.lab import confine, reaper
 from pytest_frt.lab.arms import BASE, Arms
 from pytest_frt.lab.canary import Canary, peak_bytes_s, synchronizer
+from pytest_frt.lab.cold import Flush
 from pytest_frt.lab.kept import OUTPUT
 from pytest_frt.lab.wire import Channel, PeerGone, WireFault, number, word
 from pytest_frt.spec import codec
@@ -84,6 +86,7 @@ class TimingWorker:
         self._job = job
         self._clock = Clock(job.host.request.device)
         self._canary = Canary(job.host.request.device)
+        self._flush = Flush(job.host.request.device) if job.cache == COLD else None
         self._arms: Arms | None = None
         self._instance = 0
         self._copies: list[Tensor] = []
@@ -115,6 +118,8 @@ class TimingWorker:
     def draw(self, phase: str, state: int, repeats: int, content: int) -> dict[str, Any]:
         """Draw the values of the region that comes next."""
         self._drawn = self._bound().calls(self._instance, phase, state, content, repeats)
+        if self._flush:
+            self._flush.run()
         return {"drawn": repeats}
 
     def go(self) -> dict[str, Any]:

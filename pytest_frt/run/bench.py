@@ -278,7 +278,7 @@ class Bench:
 
         def place(one: RecordPlan) -> tuple[object, ...]:
             # What is compiled is compiled for one regime.
-            return (one.host, one.key.form, one.key.phase if one.key.form == COMPILED else "")
+            return (one.host, one.key.form, one.key.cache, one.key.phase if one.key.form == COMPILED else "")
 
         def group(one: RecordPlan) -> tuple[object, ...]:
             return (*place(one), one.unit.impl_file, one.unit.kernel_path)
@@ -296,5 +296,5 @@ class Bench:
             arm = f"{one.key.phase}.{one.key.cell.scheme}"
             entrants.append(Entrant(one.id, arm, one.key.phase, settled.units, scales))
         output = witnessed.evidence.host_output
-        course = Course(record.host, witnessed.seats_file, phases, record.key.form, output)
+        course = Course(record.host, witnessed.seats_file, phases, record.key.form, output, record.key.cache)
         self._timed |= self._clock.judge(course, entrants)

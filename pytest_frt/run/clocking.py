@@ -58,13 +58,14 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Where entrants are timed: host, witness's seats, form, and every regime that this run times there."""
+    """Where entrants are timed: host, witness's seats, form, cache state, every regime that this run times there."""
 
     host: HostRef
     seats: str
     phases: tuple[str, ...]
     form: str
     output: str
+    cache: str = "hot"
 
 
 def digest_of(units: Sequence[UnitRef]) -> str:
@@ -181,6 +182,7 @@ class Clock:
             base_form=base_form,
             states=STATES,
             out="",
+            cache=course.cache,
         )
 
     def _rng(self, name: str) -> random.Random:

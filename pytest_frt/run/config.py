@@ -43,6 +43,7 @@ class RunConfig:
         waivers: File of waivers, or None.
         resume: Keep records whose certificate in ``out`` still holds here.
         fraction: Which fraction of how many to judge, from 1, or None for all.
+        cache_states: ``hot`` and ``cold``, each a record of its own.
         family_alpha: Chance of any false win among all records and unions at the margin, or None for the rule's each.
         compare: JSON report of an earlier run to compare with, or None.
         compare_fail: Regressions that fail the run, e.g. ``("ratio:2%",)``.
@@ -68,6 +69,7 @@ class RunConfig:
     waivers: str | None = None
     resume: bool = False
     fraction: tuple[int, int] | None = None
+    cache_states: tuple[str, ...] = ("hot",)
     family_alpha: float | None = None
     compare: str | None = None
     compare_fail: tuple[str, ...] = ()

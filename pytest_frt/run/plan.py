@@ -219,12 +219,13 @@ def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]
                 absent.append(NotSupported(cell, f"host {spec.name} has no {form} form"))
                 continue
             records += [
-                RecordPlan(RecordKey(cell, form, phase.name, size), host, spec, _within(unit, phase, size))
+                RecordPlan(RecordKey(cell, form, phase.name, size, cache), host, spec, _within(unit, phase, size))
                 for phase in phases
+                for cache in config.cache_states
             ]
     kept, absent = _by_id(config, records, absent)
     # One regime of a host after the other: witnesses of the timing lab stay loaded while it lasts.
-    kept.sort(key=lambda record: (record.host.name, record.key.form, record.key.phase))
+    kept.sort(key=lambda record: (record.host.name, record.key.form, record.key.cache, record.key.phase))
     return RunPlan(tuple(kept), _unions(kept), tuple(absent))
 
 

@@ -162,7 +162,8 @@ class Unions:
     @staticmethod
     def _course(record: RecordPlan, witnessed: Witnessed) -> Course:
         phases = (record.key.phase,)
-        return Course(record.host, witnessed.seats_file, phases, record.key.form, witnessed.evidence.host_output)
+        key, output = record.key, witnessed.evidence.host_output
+        return Course(record.host, witnessed.seats_file, phases, key.form, output, key.cache)
 
     @staticmethod
     def _entrant(name: str, record: RecordPlan, units: tuple[UnitRef, ...], settled: Settled) -> Entrant:

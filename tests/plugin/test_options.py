@@ -66,6 +66,13 @@ def test_family_level_is_a_number(configured: Configured, args: list[str], table
     assert run(configured("--frt-host=x", *args, table=table)).family_alpha == level
 
 
+def test_cache_states_are_hot_and_cold_alone(configured: Configured) -> None:
+    assert run(configured("--frt-host=x")).cache_states == ("hot",)
+    assert run(configured("--frt-host=x", "--frt-cache-state=hot,cold")).cache_states == ("hot", "cold")
+    with pytest.raises(UsageFault, match="warm"):
+        run(configured("--frt-host=x", "--frt-cache-state=warm"))
+
+
 @pytest.mark.parametrize("said", ["0", "1", "-0.1", "nan", "inf", "one", "true"])
 def test_what_is_no_level_is_a_usage_fault(configured: Configured, said: str) -> None:
     with pytest.raises(UsageFault, match="family_alpha"):

@@ -56,9 +56,9 @@ def asked(toy: Any, repository: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(clocking, "TimingGroup", Kept)
 
-    def judge(form: str, alpha: float | None = None) -> tuple[TimingJob, Ask]:
+    def judge(form: str, alpha: float | None = None, cache: str = "hot") -> tuple[TimingJob, Ask]:
         clock = Clock(tmp_path, tmp_path, {}, quick=False, seed=0, progress=Silent(), alpha=alpha)
-        course = Course(toy.host, str(tmp_path / "seats.json"), ("decode",), form, "values")
+        course = Course(toy.host, str(tmp_path / "seats.json"), ("decode",), form, "values", cache)
         clock.judge(course, [Entrant("one", "arm", "decode", (unit,), "")])
         return Kept.jobs[-1], Kept.asks[-1]
 
@@ -69,6 +69,11 @@ def asked(toy: Any, repository: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_both_arms_are_in_the_form_of_the_record(asked: Any, form: str) -> None:
     job, _ = asked(form)
     assert (job.form, job.base_form) == (form, form)
+
+
+@pytest.mark.parametrize("cache", ["hot", "cold"])
+def test_caches_are_in_the_state_of_the_record(asked: Any, cache: str) -> None:
+    assert asked("eager", cache=cache)[0].cache == cache
 
 
 @pytest.mark.parametrize("alpha", [None, 0.001], ids=["alone", "family"])

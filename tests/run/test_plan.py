@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_frt.cell import RecordKey
 from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.errors import UsageFault
 from pytest_frt.registry import Registry
@@ -24,13 +25,18 @@ def registry() -> Registry:
 
 
 def plan(
-    registry: Registry, *, forms: tuple[str, ...] = ("eager",), size: str | None = "tiny", **globs: str
+    registry: Registry,
+    *,
+    forms: tuple[str, ...] = ("eager",),
+    size: str | None = "tiny",
+    cache_states: tuple[str, ...] = ("hot",),
+    **globs: str,
 ) -> RunPlan:
     include = {name: (glob,) for name, glob in (ONE | globs).items() if glob}
     plain: dict[str, Any] = dict.fromkeys(("checkpoint", "sign_key", "kernel", "json"))
     flags: dict[str, Any] = {"quick": False, "timing": True, "comparison": False, "seed": 3, "threads": 2}
     config = RunConfig(Selection(include), forms, size, out="/out", cache="/cache", issuer="", **plain, **flags)
-    return plan_run(config, registry, [CPU])
+    return plan_run(replace(config, cache_states=cache_states), registry, [CPU])
 
 
 def test_every_phase_of_a_cell_is_a_record_with_its_own_union(registry: Registry) -> None:
@@ -44,6 +50,14 @@ def test_every_phase_of_a_cell_is_a_record_with_its_own_union(registry: Registry
         ("qwen3-cpu@eager.prefill.tiny.hot", 1),
     ]
     assert found.not_supported == ()
+
+
+def test_cold_and_hot_are_records_and_unions_of_their_own(registry: Registry) -> None:
+    found = plan(registry, cache_states=("hot", "cold"), phase="decode")
+    states = ["cold", "hot"]
+    assert [record.id.rpartition(".")[2] for record in found.records] == states
+    assert [union.id.rpartition(".")[2] for union in found.unions] == states
+    assert RecordKey.parse(found.records[0].id).cache == "cold"
 
 
 def test_record_says_what_a_worker_needs(registry: Registry) -> None:
