@@ -14,6 +14,8 @@ PROPERTY: Final = "mutant"
 """Name of the property that a test of a mutant records."""
 PLACES: Final = ("tiny", "trained")
 BEGIN: Final = "<!-- generated: python tools/mutant_table.py -->"
+PLAIN: Final = 100.0
+"""Numbers from here on are written without an exponent."""
 TABLE: Final = ROOT / "docs" / "mutants.md"
 
 
@@ -99,7 +101,8 @@ def cells(row: Row | None) -> str:
     if not row.number:
         return row.found
     where = f", {row.at}" if row.at else ""
-    return f"{row.found}: {row.number} {row.value:.2g} > {row.limit:g}{where}"
+    value = f"{row.value:.2g}" if row.value < PLAIN else f"{row.value:,.0f}"
+    return f"{row.found}: {row.number} {value} > {row.limit:g}{where}"
 
 
 def lines_of(found: Sequence[Row]) -> Iterator[str]:

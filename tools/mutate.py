@@ -121,42 +121,27 @@ def run(finder: Substitute | None, arguments: Sequence[str], limit_s: float) -> 
     return forked(functools.partial(_whole, finder, arguments), limit_s)
 
 
-def _quick(loop: Loop, arguments: Sequence[str], out: Path) -> int:
-    code = int(pytest.main([*OPTIONS, *arguments], plugins=[loop]))
+def _quick(loop: Loop, tests: Sequence[str], out: Path) -> int:
+    code = int(pytest.main([*OPTIONS, *tests], plugins=[loop]))
     out.write_text(json.dumps(loop.found), encoding="utf-8")
     return code
 
 
-def quickly(
-    root: Path, path: Path, wanted: Sequence[Mutant], stages: Sequence[tuple[list[str], float]]
-) -> dict[int, tuple[int | None, float]]:
-    """Return which mutants inside functions die with their code exchanged, by their index: exit code and seconds."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = {index: one for index, one in enumerate(wanted) if enclosing(tree, one.line)}
-    tests, limit = [test for part, _ in stages for test in part], sum(limit for _, limit in stages)
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "found.json"
-        loop = Loop(dotted(root, path), path, tuple(inside.values()), limit)
-        forked(functools.partial(_quick, loop, tests, out), float("inf"))
-        found = json.loads(out.read_text(encoding="utf-8"))
-    return {index: (code, seconds) for index, (code, seconds) in zip(inside, found, strict=True) if code != 0}
-
-
-def _stages(root: Path, path: Path) -> list[tuple[list[str], float]]:
-    """Return the tests of a module with their time limits: its own files, the quickest first, then all others at once.
+def quickly(name: str, path: Path, wanted: Sequence[Mutant], tests: Sequence[str]) -> list[tuple[int | None, float]]:
+    """Return exit code and seconds: of the unchanged module, then of each mutant with its code exchanged.
 
     Raises:
         SystemExit: the tests fail before anything is changed.
     """
-    own, others = tests_of(root, path)
-    timed: list[tuple[float, list[str]]] = []
-    for tests in (*([file] for file in own), *([others] if others else ())):
-        code, seconds = run(None, tests, float("inf"))
-        if code != 0:
-            raise SystemExit(f"{path}: the unchanged tests end with {code}; run: pytest {' '.join(tests)}")
-        timed.append((seconds, tests))
-    ordered = sorted(timed[: len(own)]) + timed[len(own) :]
-    return [(tests, max(LIMIT_FACTOR * seconds, LIMIT_FLOOR_S)) for seconds, tests in ordered]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "found.json"
+        out.write_text("[]", encoding="utf-8")
+        loop = Loop(name, path, wanted, lambda seconds: max(LIMIT_FACTOR * seconds, LIMIT_FLOOR_S))
+        forked(functools.partial(_quick, loop, tests, out), float("inf"))
+        found: list[tuple[int | None, float]] = json.loads(out.read_text(encoding="utf-8"))
+    if not found or found[0][0] != 0:
+        raise SystemExit(f"{name}: the unchanged tests fail; run: pytest {' '.join(tests)}")
+    return found
 
 
 def examine(root: Path, path: Path, wanted: Sequence[Mutant]) -> Iterator[Result]:
@@ -165,20 +150,20 @@ def examine(root: Path, path: Path, wanted: Sequence[Mutant]) -> Iterator[Result
     Raises:
         SystemExit: the tests fail before anything is changed, or do not import what is.
     """
-    name, stages = dotted(root, path), _stages(root, path)
-    killed = quickly(root, path, wanted, stages)
-    for index, one in enumerate(wanted):
-        code, total = killed.get(index, (0, 0.0))
-        result = TIMEOUT if code is None else KILLED if code else SURVIVED
-        for tests, limit in () if index in killed else stages:
+    name, tests = dotted(root, path), tests_of(root, path)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = [one for one in wanted if enclosing(tree, one.line)]
+    (_, whole), *tried = quickly(name, path, inside, tests)
+    quick = dict(zip(map(id, inside), tried, strict=True))
+    for one in wanted:
+        code, seconds = quick.get(id(one), (0, 0.0))
+        if code == 0:
+            limit = LIMIT_FACTOR * whole + LIMIT_FLOOR_S
             code, seconds = run(Substitute(name, path, one.source), tests, limit)
-            total += seconds
-            if code == NOT_IMPORTED:
-                raise SystemExit(f"{name}: no test imports it through this importer: {' '.join(tests)}")
-            if code != 0:
-                result = TIMEOUT if code is None else KILLED
-                break
-        yield Result(name, one.line, one.operator, one.before, one.after, result, round(total, 3))
+        if code == NOT_IMPORTED:
+            raise SystemExit(f"{name}: no test imports it through this importer: {' '.join(tests)}")
+        result = TIMEOUT if code is None else KILLED if code else SURVIVED
+        yield Result(name, one.line, one.operator, one.before, one.after, result, round(seconds, 3))
 
 
 def _explained(reasons: Mapping[str, Any]) -> set[tuple[str, str, str]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 FOLDERS: Final = ("gates", "rules", "measure")
-SIMULATIONS: Final = "simulation"  # slow by nature, and a bound that only a simulation sees is a bound without a test
+SLOW: Final = re.compile("simulation|large")  # what only many runs or gigabytes can see is seen there, at their price
 
 
 def dotted(root: Path, path: Path) -> str:
@@ -48,10 +49,13 @@ def reached(root: Path, path: Path) -> frozenset[Path]:
     return frozenset(seen)
 
 
-def tests_of(root: Path, path: Path) -> tuple[list[str], list[str]]:
-    """Return the test files that import a module: its own, and the others of ``FOLDERS``."""
+def tests_of(root: Path, path: Path) -> list[str]:
+    """Return the test files that import a module: its own, those of its edges first, then the others of ``FOLDERS``."""
     every = [file for folder in FOLDERS for file in sorted((root / "tests" / folder).glob("test_*.py"))]
-    every = [file for file in every if SIMULATIONS not in file.stem and path in reached(root, file)]
-    own = [file for file in every if file.parent.name == path.parent.name and file.stem[5:].startswith(path.stem)]
-    others = [file for file in every if file not in own]
-    return [str(file.relative_to(root)) for file in own], [str(file.relative_to(root)) for file in others]
+    every = [file for file in every if not SLOW.search(file.stem) and path in reached(root, file)]
+
+    def place(file: Path) -> tuple[bool, bool]:
+        own = file.parent.name == path.parent.name and file.stem[5:].startswith(path.stem)
+        return not own, not file.stem.endswith("_edges")
+
+    return [str(file.relative_to(root)) for file in sorted(every, key=place)]

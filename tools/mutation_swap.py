@@ -95,24 +95,27 @@ class Loop:
         module: Dotted name of the changed module.
         path: Its file.
         wanted: The mutants, each inside a function.
-        limit_s: Time limit of one.
+        limit: From the seconds that the unchanged module takes to the time limit of one.
 
     Attributes:
-        found: Per mutant, exit code (None: time limit) and seconds.
+        found: Of the unchanged module, then per mutant: exit code (None: time limit) and seconds.
     """
 
-    def __init__(self, module: str, path: Path, wanted: Sequence[Mutant], limit_s: float) -> None:
-        self._module, self._path, self._wanted, self._limit_s = module, path, wanted, limit_s
+    def __init__(self, module: str, path: Path, wanted: Sequence[Mutant], limit: Callable[[float], float]) -> None:
+        self._module, self._path, self._wanted, self._limit = module, path, wanted, limit
         self.found: list[tuple[int | None, float]] = []
 
-    def _one(self, session: pytest.Session, mutant: Mutant) -> int:
-        exchange(self._module, self._path, mutant)
+    def _one(self, session: pytest.Session, mutant: Mutant | None) -> int:
+        if mutant:
+            exchange(self._module, self._path, mutant)
         importlib.import_module("_pytest.main").pytest_runtestloop(session)
         return int(session.testsfailed > 0)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Fork for every mutant."""
-        for mutant in self._wanted:
-            self.found.append(forked(functools.partial(self._one, session, mutant), self._limit_s))
+        """Fork once unchanged, then for every mutant."""
+        self.found.append(forked(functools.partial(self._one, session, None), float("inf")))
+        limit_s = self._limit(self.found[0][1])
+        for mutant in self._wanted if self.found[0][0] == 0 else ():
+            self.found.append(forked(functools.partial(self._one, session, mutant), limit_s))
         return True
