@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from pytest_frt.lab.candidate import _indexed
 from pytest_frt.lab.seam import INDEX_LIMIT, largest_index
+from pytest_frt.lab.units import BoundUnit
 from pytest_frt.registry import Registry
+from pytest_frt.seat.bind import BoundSeat
 
 from .conftest import Forward, place
 
@@ -53,6 +59,16 @@ def test_c08_no_shipped_impl_can_meet_an_offset_of_32_bits() -> None:
     for entry in Registry.load().impls.values():
         for scheme, rows in entry.impl.rows.items():
             assert largest_index(rows, {"N": WIDEST}) < INDEX_LIMIT, (entry.impl.name, scheme)
+
+
+@pytest.mark.case("C08")
+@pytest.mark.parametrize(("rows", "kept"), [(70_000_000, 0), (8, 1)], ids=["too_tall", "short"])
+def test_c08_a_seat_that_could_meet_one_is_refused_at_bind(rows: int, kept: int) -> None:
+    loaded: Any = SimpleNamespace(ref=SimpleNamespace(rows=(1, rows)))
+    bound = BoundSeat(LINEAR.facts, nn.Module(), 63, (OUT,), (1, rows), "planted", "none")
+    unit = _indexed(BoundUnit(loaded, (bound,), (), {}))
+    assert len(unit.bound) == kept
+    assert [refusal.reason for refusal in unit.refused] == ["index_width"] * (1 - kept)
 
 
 @pytest.mark.case("C09")
