@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -76,6 +77,15 @@ def feed(config: pytest.Config, out: Path, result: GateResult | None) -> None:
             session.benchmarks += rows(taken(out, result.evidence))
 
 
+@cache
+def _machine() -> Any:  # noqa: ANN401 (JSON values)
+    """Return what pytest-benchmark says of this machine: asking the processor takes a third of a second."""
+    from pytest_benchmark import plugin
+
+    library: Any = plugin
+    return library.pytest_benchmark_generate_machine_info()
+
+
 def write(out: Path, results: Iterable[GateResult]) -> Path | None:
     """Write the samples of a run as the next numbered file of a pytest-benchmark storage.
 
@@ -97,7 +107,7 @@ def write(out: Path, results: Iterable[GateResult]) -> Path | None:
         config=None,
         benchmarks=benchmarks,
         include_data=True,
-        machine_info=library.pytest_benchmark_generate_machine_info(),
+        machine_info=_machine(),
         commit_info=tools.get_commit_info(),
     )
     folder = out / FOLDER / tools.get_machine_id()

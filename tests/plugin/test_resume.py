@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_frt.certs import keys
+from pytest_frt.contracts.verdict import Refusal
 from pytest_frt.run.present import Present
 
 if TYPE_CHECKING:
     from tests.plugin.conftest import Stage
+
+WAIVER = """
+waiver:
+- {owner: a, reason: b, url: "https://c.d", gate: parity, cell: ["linear_proj-*"], expires: 2999-01-31}
+"""
 
 
 @pytest.fixture
@@ -96,8 +102,12 @@ def test_signing_run_judges_what_is_unsigned(stage: Stage, same: list[str]) -> N
     assert [one["id"] for one in again["resumed"]["kept"]] == [stage.record]
 
 
-def test_workers_of_xdist_judge_what_the_controller_does_not_keep(stage: Stage) -> None:
+def test_workers_of_xdist_go_on_and_waive_as_their_controller_does(stage: Stage) -> None:
     certify(stage)
-    result = stage.run("-n1", "--frt-resume", apart=True)
+    nan = Refusal("parity", "nan", "NaN")
+    stage.scenario(gates={stage.record: {}, stage.other: {"parity": nan}}, proven=[stage.record])
+    stage.pytester.path.joinpath("w.yaml").write_text(WAIVER)
+    result = stage.run("-n1", "--frt-resume", "--frt-waivers=w.yaml", apart=True)
     assert result.ret == 0
     assert f"judged again: {stage.record}: judge is certified as" in stage.text(result)
+    assert stage.counts(result)["WAIVED"] == 1

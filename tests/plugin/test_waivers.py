@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_frt.contracts.verdict import Crashed, Inconclusive, Refusal, Verdict
+from pytest_frt.contracts.verdict import Inconclusive, Refusal, Verdict
 from pytest_frt.errors import FrtError
 from pytest_frt.waivers import Waiver, find, load
 
@@ -120,13 +120,6 @@ def test_union_is_waived_by_its_name(stage: Stage, device: list[str]) -> None:
     result = stage.run(given)
     assert result.ret == (0 if device == ["cpu"] else 1)
     assert ("WAIVED" in stage.counts(result)) is (device == ["cpu"])
-
-
-def test_workers_of_xdist_waive_too(stage: Stage) -> None:
-    stage.scenario(gates={stage.record: {"parity": Crashed("parity", "CRASH", "signal 11")}})
-    result = stage.run("-n1", waive(stage), apart=True)
-    assert result.ret == 6
-    assert stage.counts(result)["WAIVED"] == 1
 
 
 def test_yaml_says_the_same(tmp_path: Path) -> None:
