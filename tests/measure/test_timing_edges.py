@@ -75,6 +75,11 @@ def test_summary_of_two_processes() -> None:
     assert summary.canary == pytest.approx([math.sqrt(3.0), 3.0])
 
 
+def test_a_process_of_half_a_second_has_its_share_of_steal() -> None:
+    brief = replace(process(BLOCK), steal_s=0.1, wall_s=0.5)
+    assert timing.summarise(TimingEvidence((brief,), (), 1, quick=False)).steal == [0.2]
+
+
 def test_a_process_that_timed_nothing_has_no_medians() -> None:
     empty = replace(process(), wall_s=0.0, steal_s=0.0)
     summary = timing.summarise(TimingEvidence((empty,), (), 1, quick=False))
