@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pytest
 
@@ -119,4 +119,9 @@ def skip_unmet(mark: pytest.Mark) -> None:
     from pytest_frt.fixtures.needs import unmet
 
     if reason := unmet(mark.kwargs):
-        pytest.skip(f"NOT_SUPPORTED: {reason}")
+        not_supported(reason)
+
+
+def not_supported(reason: str) -> NoReturn:
+    """Skip a test, where it stands, because this machine cannot run it."""
+    raise pytest.skip.Exception(f"NOT_SUPPORTED: {reason}", _use_item_location=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,21 @@ def timing(low: float, median: float, high: float) -> PairTiming:
     return PairTiming((median,) * 6, median, Interval(low, high), 0.95, 1.0, 1.0, 1)
 
 
-@pytest.mark.parametrize("again", [(1.02, 1.04, 1.06), (0.9, 0.95, 0.98)], ids=["base_got_faster", "base_got_slower"])
-def test_base_that_differs_from_itself_refuses_a_win(again: tuple[float, float, float]) -> None:
-    found = lever.decide(timing(1.4, 1.5, 1.6), timing(*again))
-    assert (found.outcome, found.reason) == ("REFUSED", "drift")
+@pytest.mark.parametrize(
+    ("again", "base_s", "reason"),
+    [
+        ((1.02, 1.04, 1.06), 1.0, "drift"),
+        ((0.9, 0.95, 0.98), 1.0, "drift"),
+        ((0.5, 1.0, 1.41), 1.0, "noise"),
+        ((0.99, 1.0, 1.01), 1.4, "drift"),
+        ((0.99, 1.0, 1.01), 0.6, "drift"),
+        ((0.99, 1.0, 1.01), 1.3, ""),
+    ],
+    ids=["base_beats_base", "base_loses_to_base", "wide_control", "base_slower", "base_faster", "sound"],
+)
+def test_restless_base_refuses_a_win(again: tuple[float, float, float], base_s: float, reason: str) -> None:
+    found = lever.decide(timing(1.4, 1.5, 1.6), replace(timing(*again), base_s=base_s))
+    assert (found.outcome, found.reason) == ("REFUSED" if reason else "PAYS", reason)
 
 
 @pytest.mark.parametrize(
