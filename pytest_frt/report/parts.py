@@ -14,6 +14,7 @@ from pytest_frt.spec import codec
 
 Json = Mapping[str, Any]
 PASSED: Final = "PASSED"
+HOSTED: Final = "host."
 SCALE_TOP: Final = 1.25
 """Share of a limit at the right end of a strip: what is beyond stands there, with an arrow."""
 
@@ -105,6 +106,12 @@ def seat_strips(record: Json, refused: Iterable[Refusal]) -> tuple[SeatStrip, ..
             numbers = list({m.metric: m for m in sorted(map(Number.of, one.measured), key=_share)}.values())
             found[one.at] = SeatStrip(one.at, _ranked(numbers), f"{one.reason}: {one.detail}")
     return tuple(sorted(found.values(), key=lambda strip: strip.rank))
+
+
+def host_strip(numbers: Iterable[Number]) -> SeatStrip | None:
+    """Return the numbers of the host's own outputs as one strip, None without any that has a share."""
+    found = _ranked(one for one in numbers if one.metric.startswith(HOSTED) and one.share is not None)
+    return SeatStrip("held-out samples", found) if found else None
 
 
 def _share(number: Number) -> float:

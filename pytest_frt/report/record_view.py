@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, Final
 
 from pytest_frt.report.charts import Curve, Strip, curve, strip
-from pytest_frt.report.parts import Gate, Group, Json, Number, SeatStrip, grouped, seat_strips
+from pytest_frt.report.parts import Gate, Group, Json, Number, SeatStrip, grouped, host_strip, seat_strips
 
 NOT_RUN: Final = "NOT_RUN"
 WIN: Final = ("pooled_median", "interval_low", "interval_high")
@@ -46,6 +46,7 @@ class RecordView:
         gates: In the order they were judged.
         parity: Number nearest to its limit; None when parity was not judged.
         win: Pooled ratio with its interval, as text; empty when nothing was timed.
+        hosted: The host's own outputs on held-out samples; None when they were not compared.
         seats: Strips, worst first.
         refused: Refused seats by reason.
         survivors: Count of seats that stand.
@@ -71,6 +72,7 @@ class RecordView:
     gates: tuple[Gate, ...]
     parity: Number | None
     win: str
+    hosted: SeatStrip | None
     seats: tuple[SeatStrip, ...]
     refused: tuple[Group, ...]
     survivors: int
@@ -128,6 +130,7 @@ def record_view(index: int, record: Json, rules: Rules, order: tuple[str, ...]) 
         gates=gates,
         parity=max(compared, key=lambda number: number.share or 0.0, default=None),
         win=f"{drawn.pooled:.3f}x [{drawn.low:.3f}, {drawn.high:.3f}]" if drawn else "",
+        hosted=host_strip(parity.numbers if parity else ()),
         seats=seat_strips(record, parity.refused if parity else ()),
         refused=grouped((f"{name}: {one.reason}", f"{one.at}: {one.detail}") for name, one in refused),
         survivors=_survivors(record, gates),

@@ -175,8 +175,9 @@ def test_strip_plot_draws_every_unit_the_margin_and_the_interval(page: Markup) -
 def test_seats_are_drawn_worst_first_with_their_limit(page: Markup) -> None:
     details = next(one for one in page.find("details") if "card" in one.get("class") and world.WINS in one.text)
     seats = [node for node in details.find("li") if node.inside("ul") and node.find("rect")]
-    assert len(seats) == len(world.SEATS)
-    assert [seat.text.split()[0] for seat in seats[:2]] == ["layers.13.mlp", "layers.12.mlp"]
+    assert len(seats) == 1 + len(world.SEATS)
+    assert "host.cosine.worst: 40.0% of its limit" in seats[0].text
+    assert [seat.text.split()[0] for seat in seats[1:3]] == ["layers.13.mlp", "layers.12.mlp"]
     assert all(any(line.get("class") == "limit" for line in seat.find("line")) for seat in seats)
     assert "2 more seats" in details.text
 
