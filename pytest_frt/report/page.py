@@ -170,7 +170,9 @@ def _causes(records: tuple[RecordView, ...], faults: list[Json]) -> Iterator[Cau
         if one.failed:
             groups.setdefault(_cause(one, by_subject, stops), []).append(one)
     for (outcome, title, detail), found in groups.items():
-        yield Cause(outcome, title, detail, tuple(found))
+        sentences = {one.detail for one in found}
+        shared = sentences.pop() if len(found) > 1 and len(sentences) == 1 else ""
+        yield Cause(outcome, title, detail or shared, tuple(found))
     known = {one.id for one in records}
     for fault in faults:
         if fault["subject"] not in known:

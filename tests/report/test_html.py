@@ -150,6 +150,15 @@ def test_root_cause_is_told_once_with_everything_it_stopped(page: Markup) -> Non
     assert "3 not run, because of parity" in page.section("details")
 
 
+def test_sentence_that_records_share_is_told_once(report: dict[str, Any]) -> None:
+    made = copy.deepcopy(report)
+    for one in made["records"][1:3]:
+        one.update(outcome="CRASH", gate="seats", reason="crash", detail="the kernel is no shared object")
+    causes = Markup(html.render(made)).section("causes")
+    assert causes.count("the kernel is no shared object") == 1
+    assert "CRASH seats: crash, 2 records" in causes
+
+
 def test_every_failure_has_its_command(report: dict[str, Any], page: Markup) -> None:
     causes = page.section("causes")
     failed = [one for one in report["records"] if one["outcome"] != "CERTIFIED"]
