@@ -40,6 +40,11 @@ def test_a_drift_counts_from_one_percent_significance_on(units: int, *, breached
     assert (found is not None) is breached
 
 
+@pytest.mark.parametrize("far", [1.05, 0.95])
+def test_a_drift_is_significant_against_no_difference(far: float) -> None:
+    assert validity.control_ratio("canary", [far] * 5 + [2 - far] * 3) is None
+
+
 @pytest.mark.parametrize("ratios", [[], [1.0, -1.0], [math.nan] * 9], ids=["none", "negative", "nan"])
 def test_a_control_without_ratios_breaches_its_own_guard(ratios: list[float]) -> None:
     stated(validity.control_ratio("null_arm", ratios), "null_arm")
@@ -62,10 +67,17 @@ def test_clocks_agree_to_a_share_and_an_allowance(worker: float, share: float, s
     assert validity.clocks_agree([(worker, worker + sign * allowed * 1.001)]) is not None
 
 
+def test_the_allowance_itself_is_no_difference() -> None:
+    assert validity.clocks_agree([(0.0, CLOCK_ALLOWANCE_S.value)]) is None
+
+
 def test_the_worst_pair_of_clocks_is_told() -> None:
     found = validity.clocks_agree([(0.01, 0.05), (0.01, 0.09), (0.01, 0.07)])
     assert found is not None
     assert found.detail.endswith("worst 0.010000 s against 0.090000 s")
+    slower = validity.clocks_agree([(0.06, 0.04), (0.05, 0.01)])
+    assert slower is not None
+    assert slower.detail.endswith("worst 0.050000 s against 0.010000 s")
     none = validity.clocks_agree([])
     assert none is not None
     assert (none.measured[0].value, none.detail.endswith("worst nan s against nan s")) == (math.inf, True)
@@ -98,6 +110,8 @@ def test_peak_holds_to_its_allowance(peak: float, *, breached: bool) -> None:
 def test_one_byte_read_is_held_to_the_peak() -> None:
     assert validity.within_peak([1.0], 1, 0.5) is not None
     assert validity.within_peak([1e-9], 0, 1.0) is None
+    assert validity.within_peak([math.nan], 0, 1.0) is None
+    assert validity.within_peak([1.0], 1, math.inf) is not None
 
 
 @pytest.mark.parametrize(("alone", "breached"), [(0.98, True), (0.981, False), (1.02, False), (1.021, True)], ids=str)
