@@ -161,6 +161,7 @@ class Conduct:
         raised: Layout to the error it raised.
         mates: Difference between rows in the tallest admitted call and the same rows in the lowest one: reported.
         mates_rows: Both heights; equal where the band has only one.
+        shapes: Layout to the wrong count, shape or dtype of its outputs.
     """
 
     seat: str
@@ -171,6 +172,7 @@ class Conduct:
     raised: dict[str, str]
     mates: float
     mates_rows: tuple[int, int]
+    shapes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class SeamRun:
     @property
     def faulty(self) -> bool:
         """True when some seat is refused already: the host is then run again without it."""
-        raised = any(one.raised for one in self.conduct.values())
+        raised = any(one.raised or one.shapes for one in self.conduct.values())
         return raised or any((self.mutated, self.poison, self.aliased, self.shapes, self.misplaced))
 
     def part(
@@ -145,7 +145,7 @@ class SeamRun:
         if known is None:
             calls = [x[start:stop] for start, stop in seam.splits(x.shape[0], band)]
             mates, heights = self._mates(bound, calls)
-            known = Conduct(seat, 0, 0.0, False, *self._layouts(bound, calls), mates, heights)  # noqa: FBT003
+            known = Conduct(seat, 0, 0.0, carried=False, mates=mates, mates_rows=heights, **self._layouts(bound, calls))
             self._kinds[kind] = known
         self.conduct[seat] = replace(known, seat=seat, runs=1 + len(FILLS), **repeated)
 
@@ -170,14 +170,15 @@ class SeamRun:
         spread = max(difference(one, real) for one in (*filled, later))
         return {"repeat": max(spread, SMALLEST), "carried": _same(later, filled[-1])}
 
-    def _layouts(self, bound: BoundSeat, calls: list[Tensor]) -> tuple[dict[str, float], dict[str, str]]:
+    def _layouts(self, bound: BoundSeat, calls: list[Tensor]) -> dict[str, Any]:
         """Compare every layout with a contiguous call on the same values; NaN lies between and behind them."""
         found: dict[str, float] = {}
         raised: dict[str, str] = {}
+        shapes: dict[str, str] = {}
         base: dict[str, tuple[Tensor, ...] | None] = {}
         wanted = [call for call in calls if call.shape[0] >= LAYOUT_ROWS] or calls[-1:]
         for laid in layouts(_clone(wanted[0]).contiguous()) if wanted else ():
-            kept, shapes = _clone(laid.storage), len(self.shapes)
+            kept, known = _clone(laid.storage), len(self.shapes)
             try:
                 if laid.values not in base:
                     base[laid.values] = _cloned(self._call(bound, laid.twin, laid.name))
@@ -187,13 +188,13 @@ class SeamRun:
                 continue
             if not same_bits(kept, laid.storage):
                 self.mutated.append(f"{bound.facts.id}|{laid.name}: around it")
-            if len(self.shapes) > shapes:
-                raised[laid.name] = self.shapes[shapes]  # real rows had the right shape
-                del self.shapes[shapes:]
+            if len(self.shapes) > known:  # said of the layout: real rows had the right shape
+                shapes[laid.name] = self.shapes[known]
+                del self.shapes[known:]
             if want is None or got is None:
                 continue
             found[laid.name] = 0.0 if _same(got, want) else max(difference(got, want), SMALLEST)
-        return found, raised
+        return {"layouts": found, "raised": raised, "shapes": shapes}
 
     @staticmethod
     def _mates(bound: BoundSeat, calls: list[Tensor]) -> tuple[float, tuple[int, int]]:

@@ -28,10 +28,10 @@ def fault(seat: str, found: Iterable[Conduct], scheme: SeamLimits, structure: It
         structure: May declare a spread between runs.
 
     Returns:
-        Refusal with reason ``stale``, ``nondeterministic`` or ``layout``.
+        Refusal with reason ``stale``, ``nondeterministic``, ``shape`` or ``layout``.
     """
     one = next((each for each in found if each.seat == seat), None)
-    return None if one is None else _repeats(one, structure) or _layouts(one, scheme)
+    return None if one is None else _repeats(one, structure) or _shapes(one) or _layouts(one, scheme)
 
 
 def _repeats(one: Conduct, structure: Iterable[Limit]) -> Refusal | None:
@@ -43,6 +43,13 @@ def _repeats(one: Conduct, structure: Iterable[Limit]) -> Refusal | None:
     detail = f"seat {one.seat} {why}: runs on the same rows differ by {one.repeat:.3g}, declared is {allowed:g}"
     reason = "stale" if one.carried else "nondeterministic"
     return Refusal(GATE, reason, detail, at=one.seat, measured=(measured,))
+
+
+def _shapes(one: Conduct) -> Refusal | None:
+    if not one.shapes:
+        return None
+    detail = f"seat {one.seat} returned a wrong shape or dtype: {'; '.join(one.shapes.values())}"
+    return Refusal(GATE, "shape", detail, at=one.seat)
 
 
 def _layouts(one: Conduct, scheme: SeamLimits) -> Refusal | None:

@@ -28,6 +28,7 @@ DECLARED = Limit("repeat", "<=", 1e-5, "atomic sums")
         pytest.param({"layouts": {"sliced": 0.0, "transposed": 0.0081}}, "layout", id="one_layout_wrong"),
         pytest.param({"layouts": {"sliced": math.nan}}, "layout", id="nan_in_a_layout"),
         pytest.param({"raised": {"transposed": "RuntimeError: view"}}, "layout", id="raises"),
+        pytest.param({"shapes": {"batch": "(3,) for (1, 3)"}}, "shape", id="shape_of_a_batch"),
         pytest.param({"mates": 1.0}, "", id="batch_mates_are_reported"),
     ],
 )
