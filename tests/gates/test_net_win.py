@@ -86,6 +86,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "empty_work": (samples(lambda s: replace(s, worker_s=8e-9), ("fast",)), "empty_work"),
     "timer_stopped": (samples(lambda s: replace(s, worker_s=0.0), ("fast",)), "empty_work"),
     "timer_slowed": (samples(lambda s: replace(s, worker_s=s.worker_s / 2), ("fast",)), "clock"),
+    "timer_not_synchronised": (samples(lambda s: replace(s, worker_s=5e-5), ("fast",)), "clock"),
     "hypervisor_steals": (lambda timed: replace(timed, steal_s=2.0), "steal"),
     "neighbours": (lambda timed: replace(timed, pressure=0.95), "pressure"),
     "canary_slower_beside_the_base": (samples(lambda s: replace(s, canary_s=0.0021), ("base",)), "canary"),
@@ -197,7 +198,14 @@ MUTED = {"canary": "control_ratio", "clock": "clocks_agree", "witness": "base_is
 
 
 @pytest.mark.parametrize(
-    "fault", ["canary_slower_beside_the_base", "timer_slowed", "base_arm_sleeps", "candidate_always_second"]
+    "fault",
+    [
+        "canary_slower_beside_the_base",
+        "timer_slowed",
+        "timer_not_synchronised",
+        "base_arm_sleeps",
+        "candidate_always_second",
+    ],
 )
 def test_mutant_without_its_guard_lets_the_fault_through(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     spoil, guard = FAULTS[fault]
