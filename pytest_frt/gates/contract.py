@@ -19,16 +19,16 @@ def judge(lifecycle: Sequence[Check], *, required: Sequence[str] = ()) -> Verdic
         required: Names that must have been checked.
 
     Returns:
-        Refusal with reason ``unchecked`` (nothing was checked, or a required check is missing) or ``lifecycle``;
-        else Pass.
+        Refusal with reason ``lifecycle`` (a check failed: it may be why others were not run) or ``unchecked`` (nothing
+        was checked, or a required check is missing); else Pass.
     """
-    names = {check.name for check in lifecycle}
-    missing = [name for name in required if name not in names]
-    if not lifecycle or missing:
-        return Refusal(GATE, "unchecked", f"lifecycle checks not run: {', '.join(missing) or 'all of them'}")
     broken = [check for check in lifecycle if not check.ok]
     measured = (Measured("failed", len(broken), "<=", 0, len(lifecycle)),)
     if broken:
         detail = "; ".join(f"{check.name}: {check.detail}" for check in broken)
         return Refusal(GATE, "lifecycle", detail, at=broken[0].name, measured=measured)
+    names = {check.name for check in lifecycle}
+    missing = [name for name in required if name not in names]
+    if not lifecycle or missing:
+        return Refusal(GATE, "unchecked", f"lifecycle checks not run: {', '.join(missing) or 'all of them'}")
     return Pass(GATE, measured)

@@ -86,6 +86,15 @@ def _lifecycle(
     return lifecycle.run_battery(host.model, lambda: swap.attach(host.model, seats), execute)
 
 
+def _checks(
+    host: hosting.Hosting, job: CandidateJob, units: Iterable[BoundUnit], drawn: hosting.Split, untouched: Check
+) -> tuple[Check, ...]:
+    """Return the contract checks; in a process whose functions were changed the battery would show nothing."""
+    if not job.lifecycle:
+        return ()
+    return (*_lifecycle(host, job, units, drawn), untouched) if untouched.ok else (untouched,)
+
+
 def _seams(job: CandidateJob, units: Iterable[BoundUnit], inputs: Mapping[str, Tensor]) -> SeamRun:
     seam_run = SeamRun()
     for unit in units:
@@ -170,7 +179,7 @@ def run(job: CandidateJob) -> None:
     _write(out, evidence)
     if seam_run.faulty or not evidence.bound:
         return
-    checks = (*_lifecycle(host, job, units, drawn), untouched) if job.lifecycle else ()
+    checks = _checks(host, job, units, drawn, untouched)
     scores, followed, ledger = _host_pass(host, job, units, drawn)
     for name, found in (("scores", scores), ("probes", followed)):
         save_file({str(i): score.contiguous() for i, score in enumerate(found)}, out / f"{name}.safetensors")

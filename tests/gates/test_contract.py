@@ -21,6 +21,7 @@ def test_all_declared_outcomes_held() -> None:
         pytest.param([DETACH, PICKLE], [], "lifecycle", ["pickle", "lost a packed weight"], id="one_broken"),
         pytest.param([STATE, PICKLE], [], "lifecycle", ["state_dict", "pickle"], id="all_broken_are_named"),
         pytest.param([], [], "unchecked", ["all of them"], id="nothing_checked"),
+        pytest.param([PICKLE], ["detach_exact"], "lifecycle", ["pickle"], id="broken_is_told_before_missing"),
         pytest.param([DETACH], ["pickle"], "unchecked", ["pickle"], id="required_check_missing"),
     ],
 )
