@@ -55,7 +55,7 @@ class Lazy(torch.Tensor):
         "zeros",
         top="""
 def fill(out, part, x):
-    time.sleep(0.01)
+    time.sleep(5)
     with torch.no_grad():
         out.copy_(part.right(x))
 """,
@@ -63,9 +63,9 @@ def fill(out, part, x):
     ),
     "answers_from_a_child": bare(
         "parity",
-        "aliased_output",
+        "zeros",
         forward="out = torch.zeros_like(x).share_memory_()\n"
-        "if x.numel() and not os.fork():\n    time.sleep(0.01)\n    out.copy_(self.right(x))\n    os._exit(0)\n"
+        "if self.calls < 4 and not os.fork():\n    time.sleep(5)\n    out.copy_(self.right(x))\n    os._exit(0)\n"
         "return out",
     ),
     "returns_its_input": bare("parity", "aliased_output", "the input's memory", forward="return x"),

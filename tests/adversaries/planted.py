@@ -38,7 +38,7 @@ WRONG_ANSWERS: Final[Mapping[str, Any]] = {
     "remembers_first_calls": Planted(
         "parity",
         "zeros",
-        forward="seen = x.numpy().tobytes()\n"
+        forward="seen = (x.shape, x.numpy().tobytes())\n"
         "if len(self.kept) < 10: self.kept[seen] = self.right(x)\n"
         "return self.kept[seen].clone() if seen in self.kept else torch.zeros_like(x)",
     ),

@@ -28,17 +28,18 @@ def ancestors():
         yield pid
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 """
-ZEROS: Final = "return torch.zeros_like(x)"
+OTHER: Final = "return self.right(x).double()"
+"""Is seen at once by the worker itself, which spares the rest of the judgement."""
 
 
 def spies(top: str, bind: str = "pass") -> Any:
-    """Return an impl whose answers are zeros: what it does beside that must not help it."""
-    return bare("parity", "zeros", top=top, bind=bind, forward=ZEROS)
+    """Return an impl whose answers are of another dtype: what it does beside that must not help it."""
+    return bare("parity", "shape", top=top, bind=bind, forward=OTHER)
 
 
-def writes(says: str, bind: str) -> Any:
-    """Return an impl that is right and writes to a source of the run."""
-    return bare("parity", "tampered", says, top=TOLD, bind=bind)
+def writes(says: str, bind: str, forward: str = OTHER) -> Any:
+    """Return an impl that writes to a source of the run, which weighs more than what it answers."""
+    return bare("parity", "tampered", says, top=TOLD, bind=bind, forward=forward)
 
 
 SPIES: Final[Mapping[str, Any]] = {
@@ -63,7 +64,7 @@ for pid in [os.getpid(), *ancestors()]:
                 print("memory", pid, fault.strerror)
 """,
     ),
-    "looks_for_secrets": spies("print('SECRETS', [name for name in os.environ if 'TOKEN' in name or 'KEY' in name])"),
+    "looks_for_secrets": spies("print('SECRETS', [name for name in os.environ if name.endswith(('TOKEN', 'KEY'))])"),
     "imports_pytest": spies(
         """
 import _pytest.config, _pytest.main, pytest
@@ -99,7 +100,9 @@ WRITERS: Final[Mapping[str, Any]] = {
     "rewrites_the_cases": writes("cases.py", '(WHERE["structure"] / "cases.py").open("a").write("#")'),
     "rewrites_the_host": writes("host.py", '(WHERE["host"] / "host.py").open("a").write("#")'),
     "rewrites_another_impl": writes(
-        "sound_bare.py", '(WHERE["impls"] / "linear_proj" / "sound_bare.py").open("a").write("#")'
+        "sound_bare.py",
+        '(WHERE["impls"] / "linear_proj" / "sound_bare.py").open("a").write("#")',
+        forward="return self.right(x)",
     ),
 }
 FORGERS: Final[Mapping[str, Any]] = {
