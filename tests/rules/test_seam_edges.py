@@ -127,6 +127,15 @@ def test_an_output_with_a_ten_thousandth_of_the_energy_is_no_zero() -> None:
     assert seam.fault(replace(faint, slope=0.0101), LIMITS) == "gain"
 
 
+def test_energy_at_the_limit_is_no_zero() -> None:
+    assert seam.fault(replace(EXACT, slope=5e-5, rel_l2=1.0), LIMITS) == "gain"
+
+
+@pytest.mark.parametrize(("error", "decibels"), [(1.0, 0.0), (0.01, 40.0), (0.0, 20 * 53 * math.log10(2))])
+def test_decibels_end_at_the_rounding_of_float64(error: float, decibels: float) -> None:
+    assert seam.sqnr(replace(EXACT, candidate_error=error)) == pytest.approx(decibels, rel=1e-12)
+
+
 def test_a_gain_is_named_only_where_the_rest_is_within_the_scheme() -> None:
     wrong = replace(EXACT, slope=2.0, elements=1 << 20)
     assert seam.fault(replace(wrong, rel_l2=math.hypot(1.0, 0.49)), LIMITS) == "gain"
