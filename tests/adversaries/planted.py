@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_frt.spec.modules import load_file
 
 Planted: Any = load_file(Path(__file__).with_name("template.py")).Planted
+bare: Any = partial(Planted, structure="linear_proj")
 
 SOUND: Final[Mapping[str, Any]] = {
     "sound": Planted(""),
@@ -22,8 +24,8 @@ SOUND: Final[Mapping[str, Any]] = {
 }
 WRONG_ANSWERS: Final[Mapping[str, Any]] = {
     "nan": Planted("parity", "nan", forward="return self.right(x) * float('nan')"),
-    "one_nan": Planted("parity", "nan", forward="y = self.right(x); y.view(-1)[-1:] = float('nan'); return y"),
-    "zeros": Planted("parity", "zeros", forward="return torch.zeros_like(x)"),
+    "one_nan": bare("parity", "nan", forward="y = self.right(x); y.view(-1)[-1:] = float('nan'); return y"),
+    "zeros": bare("parity", "zeros", forward="return torch.zeros_like(x)"),
     "gain": Planted("parity", "gain", "seam.slope 0.00999", forward="return self.right(x) * 1.01"),
     "swapped": Planted(
         "parity",
@@ -35,7 +37,7 @@ WRONG_ANSWERS: Final[Mapping[str, Any]] = {
         "reference",
         forward="y = self.right(x); last = y.view(-1, y.shape[-1])[-1:]; last.copy_(last.flip(-1)); return y",
     ),
-    "remembers_first_calls": Planted(
+    "remembers_first_calls": bare(
         "parity",
         "zeros",
         forward="seen = (x.shape, x.numpy().tobytes())\n"
@@ -70,35 +72,35 @@ SWELLING = nn.modules.module.register_module_forward_pre_hook(swell)
         bind="SWELLING.remove()",
         scheme="fp8_static",
     ),
-    "one_output_too_many": Planted("parity", "shape", forward="y = self.right(x); return y, y"),
-    "nothing": Planted("parity", "shape", "NoneType", forward="self.right(x)"),
-    "wide": Planted("parity", "shape", forward="y = self.right(x); return torch.cat((y, y), -1)"),
-    "doubles": Planted("parity", "shape", "torch.float64", forward="return self.right(x).double()"),
-    "wide_for_one_row_in_a_batch": Planted(
+    "one_output_too_many": bare("parity", "shape", forward="y = self.right(x); return y, y"),
+    "nothing": bare("parity", "shape", "NoneType", forward="self.right(x)"),
+    "wide": bare("parity", "shape", forward="y = self.right(x); return torch.cat((y, y), -1)"),
+    "doubles": bare("parity", "shape", "torch.float64", forward="return self.right(x).double()"),
+    "wide_for_one_row_in_a_batch": bare(
         "parity", "shape", forward="y = self.right(x); return y if x.dim() < 3 else y.squeeze(0)"
     ),
 }
 WRONG_CONDUCT: Final[Mapping[str, Any]] = {
-    "mutates": Planted("parity", "input_mutated", forward="y = self.right(x); x.mul_(0.5); return y"),
-    "mutates_behind_torch": Planted(
+    "mutates": bare("parity", "input_mutated", forward="y = self.right(x); x.mul_(0.5); return y"),
+    "mutates_behind_torch": bare(
         "parity",
         "input_mutated",
         top="torch.equal = lambda a, b: True\ntorch.Tensor.clone = lambda self, **_: self",
         forward="y = self.right(x); x.numpy()[...] *= 0.5; return y",
     ),
-    "one_buffer": Planted(
+    "one_buffer": bare(
         "parity",
         "aliased_output",
         forward="y = self.right(x); return self.kept.setdefault(x.shape, torch.empty_like(y)).copy_(y)",
     ),
-    "ring_of_buffers": Planted(
+    "ring_of_buffers": bare(
         "parity",
         "aliased_output",
         forward="y = self.right(x)\n"
         "ring = self.kept.setdefault(x.shape, [torch.empty_like(y) for _ in range(5)])\n"
         "return ring[self.calls % 5].copy_(y)",
     ),
-    "reads_fresh_memory": Planted(
+    "reads_fresh_memory": bare(
         "parity", "poison", forward="return self.right(x) + (torch.empty(64, 64).amax() > 1e30) * 1e-9"
     ),
     "writes_weights": Planted("seats", "swap", "wrote to w_gate", bind='seat.weights["w_gate"].mul_(1.0)'),
@@ -114,11 +116,11 @@ WRONG_CONDUCT: Final[Mapping[str, Any]] = {
         bind='HELD.append(seat.weights["w_up"])',
         forward="HELD[0].data.mul_(0.5); return self.right(x)",
     ),
-    "replaces_silu": Planted(
+    "replaces_silu": bare(
         "contract", "lifecycle", "torch.nn.functional.silu", top="F.silu = lambda x: x.sigmoid() * x"
     ),
-    "replaces_clock": Planted("contract", "lifecycle", "time.perf_counter", top="time.perf_counter = lambda: 0.0"),
-    "replaces_metrics": Planted(
+    "replaces_clock": bare("contract", "lifecycle", "time.perf_counter", top="time.perf_counter = lambda: 0.0"),
+    "replaces_metrics": bare(
         "parity",
         "gain",
         top="import pytest_frt.measure.metrics as m, pytest_frt.rules.seam as s\n"
@@ -142,8 +144,8 @@ for module in list(sys.modules.values()):
         "_forward_hooks",
         top="nn.modules.module.register_module_forward_hook(lambda *_: None)",
     ),
-    "takes_threads": Planted("contract", "lifecycle", "torch.get_num_threads", top="torch.set_num_threads(2)"),
-    "leaves_a_thread": Planted(
+    "takes_threads": bare("contract", "lifecycle", "torch.get_num_threads", top="torch.set_num_threads(2)"),
+    "leaves_a_thread": bare(
         "contract",
         "lifecycle",
         "threads of Python",
@@ -151,30 +153,30 @@ for module in list(sys.modules.values()):
     ),
 }
 DEATHS: Final[Mapping[str, Any]] = {
-    "exits_at_import": Planted("seats", "CRASH", "exit status 0 with no completion", top="os._exit(0)"),
-    "exits_in_bind": Planted("seats", "CRASH", "exit status 0 with no completion", bind="os._exit(0)"),
-    "exits_in_forward": Planted("seats", "CRASH", "exit status 0 with no completion", forward="os._exit(0)"),
+    "exits_at_import": bare("seats", "CRASH", "exit status 0 with no completion", top="os._exit(0)"),
+    "exits_in_bind": bare("seats", "CRASH", "exit status 0 with no completion", bind="os._exit(0)"),
+    "exits_in_forward": bare("seats", "CRASH", "exit status 0 with no completion", forward="os._exit(0)"),
     "exits_in_the_host": Planted(
         "parity",
         "CRASH",
         "exit status 0 with no completion",
         forward="if x.shape[0] == 6 and x.dim() == 3: os._exit(0)\nreturn self.right(x)",
     ),
-    "raises_in_bind": Planted("seats", "CRASH", "ValueError: lost", bind='raise ValueError("lost")'),
-    "raises_in_forward": Planted("seats", "CRASH", "ValueError: lost", forward='raise ValueError("lost")'),
-    "segfaults": Planted("seats", "CRASH", "SIGSEGV", bind="os.kill(os.getpid(), 11)"),
-    "leaves_an_orphan": Planted(
+    "raises_in_bind": bare("seats", "CRASH", "ValueError: lost", bind='raise ValueError("lost")'),
+    "raises_in_forward": bare("seats", "CRASH", "ValueError: lost", forward='raise ValueError("lost")'),
+    "segfaults": bare("seats", "CRASH", "SIGSEGV", bind="os.kill(os.getpid(), 11)"),
+    "leaves_an_orphan": bare(
         "parity",
         "CRASH",
         "running processes behind",
         bind="if not os.fork():\n    os.setsid()\n    time.sleep(600)",
     ),
-    "needs_another_kernel": Planted("seats", "kernel_unavailable", "no fp4", bind='raise KernelUnavailable("no fp4")'),
-    "refuses": Planted("seats", "too_hot", bind='return Refusal("bind", "too_hot", "not today")'),
-    "binds_a_number": Planted("seats", "spec", "returned int", bind="return 7"),
+    "needs_another_kernel": bare("seats", "kernel_unavailable", "no fp4", bind='raise KernelUnavailable("no fp4")'),
+    "refuses": bare("seats", "too_hot", bind='return Refusal("bind", "too_hot", "not today")'),
+    "binds_a_number": bare("seats", "spec", "returned int", bind="return 7"),
 }
 HANGS: Final[Mapping[str, Any]] = {
-    "hangs_in_bind": Planted("seats", "TIMEOUT", "no result after", bind="time.sleep(600)"),
+    "hangs_in_bind": bare("seats", "TIMEOUT", "no result after", bind="time.sleep(600)"),
     "hangs_in_the_host": Planted(
         "parity",
         "TIMEOUT",
@@ -206,7 +208,7 @@ def look():
         bind="look()",
         forward="return torch.zeros_like(x)",
     ),
-    "clears_the_inputs": Planted(
+    "clears_the_inputs": bare(
         "parity",
         "tampered",
         "seam_inputs.safetensors",
@@ -217,7 +219,7 @@ from safetensors.torch import load_file, save_file
         bind="file = job().seam_inputs\nsave_file({k: torch.zeros_like(v) for k, v in load_file(file).items()}, file)",
         forward="return torch.zeros_like(x)",
     ),
-    "removes_the_seats": Planted(
+    "removes_the_seats": bare(
         "parity",
         "tampered",
         "seats.json",
@@ -227,13 +229,13 @@ from safetensors.torch import load_file, save_file
     "rewrites_itself": Planted(
         "parity", "tampered", "rewrites_itself.py", bind='Path(__file__).write_text(Path(__file__).read_text() + "#")'
     ),
-    "forges_evidence": Planted(
+    "forges_evidence": bare(
         "seats",
         "CRASH",
         "not a CandidateEvidence",
         top="import pytest_frt.spec.codec as codec\ncodec.dumps = lambda _: '{}'",
     ),
-    "leaves_a_pipe": Planted(
+    "leaves_a_pipe": bare(
         "seats",
         "CRASH",
         "no plain file",
@@ -241,7 +243,7 @@ from safetensors.torch import load_file, save_file
         bind="pipe = Path(job().out, 'seam.safetensors')\n"
         "sys.modules['pytest_frt.lab.candidate'].save_file = lambda *_: pipe.exists() or os.mkfifo(pipe)",
     ),
-    "omits_the_cases": Planted(
+    "omits_the_cases": bare(
         "parity",
         "shape",
         "0 outputs",

@@ -49,7 +49,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn import functional as F
-from pytest_frt.sdk import Impl
+from pytest_frt.sdk import Impl, KernelUnavailable, Refusal
 {top}
 
 class Part(nn.Module):
