@@ -17,6 +17,8 @@ PAD_SHARE: Final = 0.05
 """Share of a span that stays free on each side."""
 TICKS: Final = 6
 """Ticks of an axis, at most: more would touch each other on a phone."""
+WIDE: Final = 4.0
+"""Ratios that far apart are drawn on a logarithmic scale: on a linear one the losses would lie on one spot."""
 STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 ROW_PX: Final = 20
 HEAD_PX: Final = 22
@@ -30,29 +32,32 @@ LATE_SHARE: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A linear scale.
+    """A linear or logarithmic scale.
 
     Attributes:
-        low: Value at the start.
-        high: Value at the end.
+        low: Value at the start; its decimal logarithm on a logarithmic scale.
+        high: Value at the end, likewise.
         ticks: Round values in between.
+        log: Whether equal ratios are equally far apart.
     """
 
     low: float
     high: float
     ticks: tuple[float, ...]
+    log: bool = False
 
     @classmethod
-    def over(cls, values: Iterable[float]) -> Axis:
-        """Return a scale that holds every value, with some room around them."""
-        found = list(values)
+    def over(cls, values: Iterable[float], *, log: bool = False) -> Axis:
+        """Return a scale that holds every value, with some room around them; ``log`` needs positive ones."""
+        found = [math.log10(value) for value in values] if log else list(values)
         low, high = min(found), max(found)
         pad = (high - low or abs(low) or 1.0) * PAD_SHARE
-        return cls(low - pad, high + pad, _ticks(low - pad, high + pad))
+        ticks = _log_ticks(low - pad, high + pad) if log else _ticks(low - pad, high + pad)
+        return cls(low - pad, high + pad, ticks, log)
 
     def at(self, value: float) -> float:
         """Return the place of a value in percent; what lies beyond an end is drawn at it."""
-        share = (value - self.low) / (self.high - self.low)
+        share = ((math.log10(value) if self.log else value) - self.low) / (self.high - self.low)
         return round(100 * min(max(share, 0.0), 1.0), 2)
 
 
@@ -61,6 +66,17 @@ def _ticks(low: float, high: float) -> tuple[float, ...]:
     step = next(size * power for size in STEPS if (high - low) / (size * power) <= TICKS)
     first = math.ceil(low / step)
     return tuple(round(step * index, 10) for index in range(first, math.floor(high / step) + 1))
+
+
+def _log_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Return 1, 2 and 5 of every power of ten where that many fit, else the powers alone."""
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        found = [step * 10.0**power for power in powers for step in steps]
+        inside = tuple(tick for tick in found if low <= math.log10(tick) <= high)
+        if len(inside) <= TICKS:
+            break
+    return inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +120,7 @@ class Strip:
         low: Lower end of its interval.
         high: Upper end of its interval.
         margin: What a unit must exceed.
+        log: Whether the scale is logarithmic.
         at: Places of ``pooled``, ``low``, ``high``, ``margin`` and 1 in percent.
         flip: True where the label of the margin stands on the left of its line.
         units: Count of units.
@@ -118,6 +135,7 @@ class Strip:
     low: float
     high: float
     margin: float
+    log: bool
     at: dict[str, float]
     flip: bool
     units: int
@@ -148,7 +166,8 @@ def strip(
     # Too few units have no interval of that confidence: all of them are then inside it.
     whole = max(found.low, min(units)), min(found.high, max(units))
     pooled, low, high = said or (median(units), *whole)
-    axis = Axis.over([*units, pooled, low, high, margin, 1.0])
+    drawn = [*units, pooled, low, high, margin, 1.0]
+    axis = Axis.over(drawn, log=min(drawn) > 0 and max(drawn) > WIDE * min(drawn))
     rows = tuple(_row(index, process, axis, margin) for index, process in enumerate(processes) if process)
     places = {"pooled": pooled, "low": low, "high": high, "margin": margin, "one": 1.0}
     at = {name: axis.at(value) for name, value in places.items()}
@@ -159,6 +178,7 @@ def strip(
         low=low,
         high=high,
         margin=margin,
+        log=axis.log,
         at=at,
         flip=at["margin"] > LATE_SHARE,
         units=len(units),

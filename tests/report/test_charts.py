@@ -14,14 +14,14 @@ from pytest_frt.report.charts import LATE_SHARE, TICKS, Axis, curve, strip
 RATIO = some.floats(1e-3, 1e3)
 
 
-@given(some.lists(RATIO, min_size=1, max_size=40))
-def test_axis_keeps_order_and_room(values: list[float]) -> None:
-    axis = Axis.over(values)
+@given(some.lists(RATIO, min_size=1, max_size=40), some.booleans())
+def test_axis_keeps_order_and_room(values: list[float], log: bool) -> None:  # noqa: FBT001 (drawn)
+    axis = Axis.over(values, log=log)
     places = [axis.at(value) for value in sorted(values)]
     assert places == sorted(places)
     assert all(0 < place < 100 for place in places)
     assert len(axis.ticks) <= TICKS + 1
-    assert all(axis.low <= tick <= axis.high for tick in axis.ticks)
+    assert all(0 <= axis.at(tick) <= 100 for tick in axis.ticks)
 
 
 @given(some.lists(some.lists(RATIO, min_size=1, max_size=10), min_size=1, max_size=8))
@@ -81,3 +81,12 @@ def test_curve_marks_what_leaves_the_guard_and_where_processes_begin() -> None:
     assert high.y < plot.band[0] < plot.band[1] < low.y
     assert all(before.x < after.x for before, after in pairwise(plot.dots))
     assert "median 1.0000, 0.9800 to 1.0200 over 4 units; its median must stay within 0.99 to 1.01" in plot.says
+
+
+def test_ratios_far_apart_are_drawn_by_their_logarithm() -> None:
+    near, far = strip([[0.9, 1.2]], 1.02, 0.99), strip([[0.1, 10.0]], 1.02, 0.99)
+    assert near is not None
+    assert far is not None
+    assert (near.log, far.log) == (False, True)
+    assert [tick.label for tick in far.ticks] == ["0.1", "0.3", "1", "3", "10"]
+    assert far.at["one"] == 50
