@@ -13,6 +13,10 @@ from pytest_frt.measure.blocks import TOTAL_ERROR, relative
 
 OFFSETS: Final = range(16)
 """Storage offsets in elements: every alignment of a load of up to 64 bytes, in four-byte elements."""
+FEW: Final = frozenset({"storage_offset_1", "every_second_column", "transposed"})
+"""Layouts of a wide seat: no vector load is aligned, no row and no element follows the one before."""
+WIDE: Final = 1 << 16
+"""Outputs of a seat from which few layouts are compared: a vocabulary head reads all of its weight in every call."""
 FENCE: Final = 64
 """Elements of NaN behind the values: as much as one wide load could read too far."""
 SLICED_FROM: Final = 3

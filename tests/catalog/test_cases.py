@@ -45,7 +45,7 @@ def test_every_edge_of_the_band_is_met(rows: tuple[int, int], expected: set[int]
 
 def test_layouts_are_what_their_names_say() -> None:
     found = inputs("linear_proj", (1, 8))
-    assert [found[f"storage_offset_{n}"].storage_offset() for n in (1, 2, 7, 15)] == [1, 2, 7, 15]
+    assert [found[f"storage_offset_{n}"].storage_offset() for n in (1, 7)] == [1, 7]
     assert found["one_row_expanded"].stride(0) == 0
     assert not any(found[name].is_contiguous() for name in ("every_second_column", "every_second_row", "transposed"))
     assert found["batch_of_one"].dim() == found["many_batches"].dim() == 3

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_frt.contracts.seat import ModuleSeat, SeatFacts
-from pytest_frt.lab.layouts import OFFSETS, difference, layouts, misplaced
+from pytest_frt.lab.layouts import FEW, OFFSETS, WIDE, difference, layouts, misplaced
 from pytest_frt.lab.seam_run import SeamRun
 from pytest_frt.seat.bind import BoundSeat
 
@@ -103,6 +103,16 @@ def test_a_write_beside_the_input_is_a_mutation() -> None:
         return x * 2
 
     assert conduct_of(forward).mutated
+
+
+def test_a_wide_seat_is_tried_at_few_layouts() -> None:
+    module = nn.Module()
+    module.forward = lambda x: x.repeat(*[1] * (x.dim() - 1), WIDE // WIDTH + 1)
+    facts = SeatFacts("toy", ModuleSeat("a"), {}, {"D": WIDTH}, {}, {}, "float32", {})
+    width, run = WIDTH * (WIDE // WIDTH + 1), SeamRun()
+    run.part(BoundSeat(facts, module, WIDTH, (width,), (1, 8), "toy", "none"), X, [], (1, 8))
+    (one,) = run.conduct.values()
+    assert set(one.layouts) == FEW < set(LAID)
 
 
 def test_batch_mates_are_measured() -> None:
