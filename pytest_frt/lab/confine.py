@@ -22,7 +22,7 @@ def be_first_to_go() -> None:
 def limit_memory(device: str) -> None:
     """Let this process allocate what is free now, and no more: a bomb then meets ``MemoryError``.
 
-    Only on a CPU: the driver of a GPU maps more than there is, and never uses it.
+    Only on a CPU: the driver of a GPU maps memory of its own, and not all of them were looked at.
 
     Args:
         device: torch device string of the job.

@@ -34,5 +34,5 @@ def test_more_than_there_is_cannot_be_taken() -> None:
     assert take(45, "cpu") == "Cannot allocate memory"
 
 
-def test_driver_of_a_gpu_may_map_more_than_there_is() -> None:
+def test_job_on_a_gpu_is_not_bounded() -> None:
     assert take(45, "cuda").startswith("taken")
