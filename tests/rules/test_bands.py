@@ -11,7 +11,7 @@ import pytest
 from pytest_frt.contracts.evidence import HostMetrics
 from pytest_frt.contracts.verdict import Pass, Refusal
 from pytest_frt.errors import SpecError
-from pytest_frt.rules.bands import BANDS, collapsed, judge_samples, of_kind, timed_output_floor
+from pytest_frt.rules.bands import BANDS, collapsed, judge_probes, judge_samples, of_kind, timed_output_floor
 
 GOOD = HostMetrics(sample=0, finite=True, cosine=1.0, top1=1.0, last_cosine=1.0, kl=0.0, max_abs=0.0)
 KIND = {"cosine": "values", "top1": "distribution", "last_cosine": "distribution", "kl": "distribution"}
@@ -75,6 +75,38 @@ def test_multimodal_worst_is_judged_by_the_hosts_own_spread(own: float, *, passe
     far = samples("cosine", [0.98] + [1.0] * 11)
     assert isinstance(judge_samples("values", far), Refusal)
     assert isinstance(judge_samples("values", far, spread=samples("cosine", [own, 1.0])), Pass) is passes
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "reason"),
+    [
+        pytest.param("values", {"cosine": 0.996}, "", id="within_warn"),
+        pytest.param("values", {"cosine": 0.994}, "stale", id="cosine"),
+        pytest.param("distribution", {"kl": 0.51}, "stale", id="kl"),
+        pytest.param("distribution", {"last_cosine": 0.94}, "stale", id="last_cosine"),
+        pytest.param("distribution", {"top1": 0.0}, "", id="a_share_of_few_positions_decides_nothing"),
+        pytest.param("distribution", {"kl": math.nan}, "nan", id="nan"),
+        pytest.param("values", {"finite": False}, "nan", id="output_with_a_nan"),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1])
+def test_probes_must_reach_what_the_worst_must(kind: str, change: dict[str, float], reason: str, place: int) -> None:
+    probes = [GOOD, GOOD]
+    probes[place] = replace(GOOD, **change)  # type: ignore[arg-type]
+    refusal = judge_probes(kind, probes)
+    assert (refusal.reason if refusal else "") == reason
+
+
+def test_without_a_probe_nothing_is_shown() -> None:
+    refusal = judge_probes("values", [])
+    assert refusal is not None
+    assert refusal.reason == "no_control"
+
+
+@pytest.mark.parametrize(("own", "passes"), [(0.97, True), (0.996, False)])
+def test_probes_may_be_as_far_off_as_two_seeds(own: float, *, passes: bool) -> None:
+    probe = replace(GOOD, cosine=0.98)
+    assert (judge_probes("values", [probe], spread=samples("cosine", [own, 1.0])) is None) is passes
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,11 @@ def test_nan_in_any_number_is_a_fault(field: str) -> None:
     assert seam.fault(replace(GOOD, **{field: math.nan}), LIMITS)
 
 
+@pytest.mark.parametrize(("error", "decibels"), [(1.0, 0.0), (0.1, 20.0), (1e-3, 60.0), (0.0, 319.1)])
+def test_signal_over_noise(error: float, decibels: float) -> None:
+    assert seam.sqnr(replace(GOOD, candidate_error=error)) == pytest.approx(decibels, abs=0.05)
+
+
 def test_every_word_has_a_rank() -> None:
     assert {word for _, word in FAULTS.values()} | {"limit"} == set(seam.SEVERITY)
 
