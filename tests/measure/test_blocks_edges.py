@@ -35,6 +35,11 @@ def test_blocks_hold_whole_rows_once(monkeypatch: pytest.MonkeyPatch, budget: in
         assert torch.equal(torch.cat([pair[side] for pair in found]), left.double())
 
 
+def test_a_column_of_single_elements_fills_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", 4)
+    assert [len(one) for (one,) in blocks.blocks(torch.zeros(5, 1))] == [4, 1]
+
+
 def test_rows_without_elements_are_blocks_too() -> None:
     assert [one.shape for (one,) in blocks.blocks(torch.zeros(3, 0))] == [(3, 0)]
     assert list(blocks.blocks(torch.zeros(0, 3))) == []
