@@ -57,7 +57,7 @@ class HostMetrics:
         sample: Index.
         finite: No NaN or Inf.
         cosine: Cosine of the flattened output in float64.
-        top1: Share of scored positions whose argmax is one of the host's, ties included (distributions; 1.0 for values).
+        top1: Share of scored positions whose argmax is one of the host's, ties and all (distributions; 1.0 for values).
         last_cosine: Cosine at the last scored position.
         kl: Largest per-position KL(host || candidate) in nats (distributions; 0 for values).
         max_abs: Largest absolute difference.

@@ -168,6 +168,24 @@ def _save(file: Path, scores: list[Tensor]) -> None:
     save_file({str(index): score.contiguous() for index, score in enumerate(scores)}, file)
 
 
+def _watched(
+    host: Hosting,
+    seats: tuple[SeatFacts, ...],
+    drawn: hosting.Split,
+    phase: str,
+    seam_rows: int,
+    generator: torch.Generator,
+) -> tuple[list[Tensor], dict[str, SeatTap], dict[str, Tensor]]:
+    """Return the held-out scores of one phase, what the seats were called with, and rows of it for their seams."""
+    regime = hosting.phase_of(host.spec, phase).rows
+    # A candidate is fed whole calls: at least as many rows as the regime's lowest call has.
+    per_call = max(ROWS_PER_CALL, -(-regime[0] // len(drawn.heldout)))
+    with tapping(host.model, seats, regime, per_call, generator) as taps:
+        scores = host.program.score(host.model, drawn.heldout, phase)
+    kept = ((seat, taps[seat.id].rows(row_limit(seat, max(seam_rows, regime[0])), generator)) for seat in seats)
+    return scores, taps, {f"{phase}/{seat.id}": rows for seat, rows in kept if rows is not None}
+
+
 def libraries(before: set[str]) -> tuple[str, ...]:
     """Return the modules imported since ``before`` that any process can import by name, in order of import."""
     own = (hosting.__name__.partition(".")[0], "frt_entry_")
@@ -185,8 +203,9 @@ def run(job: WitnessJob) -> None:
     host = hosting.build(job.host)
     drawn = hosting.split(host, job.host)
     checkpoint = host.program.checkpoint(job.host.request)
-    tensors, differing, missing = compare_checkpoint(host.model, checkpoint)
-    repeat, rng = repeat_control(host, drawn.heldout[:1], job.judged)
+    null = NullControl(
+        *compare_checkpoint(host.model, checkpoint), *repeat_control(host, drawn.heldout[:1], job.judged)
+    )
     structures = [load_structure(Path(folder)) for folder in job.structures]
     seats, not_replaced = discover(host.model, structures, host.spec)
 
@@ -200,16 +219,9 @@ def run(job: WitnessJob) -> None:
     seam: dict[str, Tensor] = {}
     controls: dict[str, Controls] = {}
     for phase, judged in job.judged.items():
-        regime = hosting.phase_of(host.spec, phase).rows
-        # A candidate is fed whole calls: at least as many rows as the regime's lowest call has.
-        per_call = max(ROWS_PER_CALL, -(-regime[0] // len(drawn.heldout)))
-        with tapping(host.model, seats, regime, per_call, generator) as taps:
-            scores = host.program.score(host.model, drawn.heldout, phase)
+        scores, taps, rows = _watched(host, seats, drawn, phase, job.seam_rows, generator)
         calls += _call_facts(phase, taps)
-        for seat in seats:
-            rows = taps[seat.id].rows(row_limit(seat, max(job.seam_rows, regime[0])), generator)
-            if rows is not None:
-                seam[f"{phase}/{seat.id}"] = rows
+        seam |= rows
         _save(out / f"scores.{phase}.safetensors", scores)
         members = [seat for seat in seats if seat.structure in judged]
         controls[phase] = _controls(host, members, drawn, phase, scores, job)
@@ -226,7 +238,7 @@ def run(job: WitnessJob) -> None:
     evidence = WitnessEvidence(
         host=facts,
         host_output=host.spec.output,
-        null=NullControl(tensors, differing, missing, repeat, rng),
+        null=null,
         seats=seats,
         not_replaced=(*not_replaced, *unserved),
         calls=tuple(calls),
