@@ -22,7 +22,9 @@ GROUPS = (
     "console_scripts",
     *(f"pytest_frt.{kind}" for kind in ("catalog", "impls", "hosts", "devices", "schemes")),
 )
-DATA_SUFFIXES = {".py", ".yaml", ".json", ".toml", ".cu", ".cuh", ".cpp", ".c", ".h", ".hpp", ".j2", ".txt", ".md"}
+DATA_SUFFIXES = {
+    ".py", ".yaml", ".json", ".toml", ".cu", ".cuh", ".cpp", ".c", ".h", ".hpp", ".j2", ".css", ".js", ".txt", ".md",
+}  # fmt: skip
 
 
 def build(source: Path, out: Path, kind: str) -> Path:
