@@ -72,6 +72,12 @@ def test_outputs_reach_the_band_of_their_kind(output: str, cosine: float, expect
     assert guard(net_win.judge(replace(sound, processes=timed), output=output)) == expected
 
 
+@pytest.mark.parametrize(("repeats", "expected"), [(5, ""), (10, "peak_bandwidth")])
+def test_memory_is_read_once_per_execution(repeats: int, expected: str) -> None:
+    fed = replace(evidence(1.25, 1.25, 1.25), repeats=repeats, bytes_read=10**8, peak_bytes_s=2e10)
+    assert guard(net_win.judge(fed, output="values")) == expected
+
+
 def test_a_win_by_the_workers_clock_alone_keeps_its_numbers() -> None:
     verdict = net_win.judge(evidence(1.03, 1.03, 1.03, by_judge=1.015), output="values")
     assert isinstance(verdict, Inconclusive)
@@ -106,7 +112,8 @@ def test_a_pass_must_beat_a_base_that_met_no_impl() -> None:
         pytest.param(QUICK, Pass, id="quick_passes"),
         pytest.param(evidence(1.25, 1.25, 1.25, processes=3, quick=True), type(None), id="quick_takes_four_units"),
         pytest.param(evidence(1.25, 1.25, 1.25, 1.25, processes=3), type(None), id="the_full_rule_takes_eight_starts"),
-        pytest.param(evidence(0.9, 0.9, 0.9), Refusal, id="a_loss_needs_no_other_clock"),
+        pytest.param(evidence(0.9, 0.9, 0.9), Refusal, id="a_loss_of_both_clocks"),
+        pytest.param(evidence(0.99, 0.99, 0.99, by_judge=1.0), Refusal, id="a_loss_needs_no_other_clock"),
         pytest.param(evidence(1.25, 1.25, 1.25, by_judge=1.01), type(None), id="undecided_by_the_judge"),
         pytest.param(evidence(1.25, 1.25, 1.25, by_judge=0.9), Invalid, id="clocks_apart"),
     ],
