@@ -142,6 +142,19 @@ def linked(tensors, file):
 lab.save_file = linked
 """,
     ),
+    "forges_its_scores": bare(
+        "seats",
+        "CRASH",
+        "holds 0 scores",
+        top=TOLD
+        + """
+lab = sys.modules["pytest_frt.lab.candidate"]
+honest = lab.save_file
+lab.save_file = lambda tensors, file: honest({} if Path(file).name == "scores.safetensors" else tensors, file)
+from pytest_frt.lab.census import Census
+Census.changed = lambda self: ()
+""",
+    ),
     "leaves_huge_evidence": bare(
         "seats",
         "CRASH",

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_frt.errors import EvidenceError
 from pytest_frt.run import leftovers
-from pytest_frt.run.custody import Custody, Originals
+from pytest_frt.run.custody import Custody, Originals, _stamps
 
 
 def replaced_by_folder(file: Path) -> None:
@@ -49,6 +49,19 @@ def test_change_shows_and_is_undone(file: Path, spoil: Callable[[Path], object])
     assert originals.restore() == (str(file),)
     assert file.read_bytes() == b"as drawn"
     assert Custody.of([file]) == originals.custody
+
+
+def test_checkpoint_that_was_written_shows_though_its_time_was_set_back(file: Path) -> None:
+    before, was = _stamps(file.parent), file.stat()
+    assert list(before) == [file]
+    assert _stamps(file.parent) == before
+    file.write_bytes(b"as foxed")
+    os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert _stamps(file.parent) != before
+
+
+def test_checkpoint_that_is_not_there_has_no_files(tmp_path: Path) -> None:
+    assert _stamps(tmp_path / "none") == {}
 
 
 def test_same_bytes_written_again_are_no_change(file: Path) -> None:
