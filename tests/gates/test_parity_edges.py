@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_frt.contracts.evidence import CandidateEvidence, HostMetrics, ParityEvidence, SeamMetrics
+from pytest_frt.contracts.evidence import CandidateEvidence, Conduct, HostMetrics, ParityEvidence, SeamMetrics
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.structure import Limit
 from pytest_frt.contracts.verdict import Inconclusive, Measured, NotRun, Pass, Refusal, SeatVerdicts
@@ -107,6 +107,26 @@ def test_what_the_worker_saw_is_told_with_its_places(
     spoiled = replace(candidate, **{field: ("a|edge", "b2|edge", "a")})  # type: ignore[arg-type]
     refusal = only(judged(seam, spoiled))
     assert (refusal.reason, refusal.detail) == (reason, f"seat a {sentence}: a|edge; a")
+
+
+ZEROS = {"slope": 0.0, "rel_l2": 1.0, "candidate_error": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "reason"),
+    [
+        pytest.param(0, {"finite": False}, "nan", id="real_rows_come_to_nan"),
+        pytest.param(0, ZEROS, "zeros", id="real_rows_come_to_nothing"),
+        pytest.param(0, {"rel_l2": 0.01}, "nondeterministic", id="real_rows_are_off"),
+        pytest.param(1, {"finite": False}, "nondeterministic", id="a_case_comes_to_nan"),
+    ],
+)
+def test_what_comes_to_nothing_is_told_before_its_conduct(
+    seam: list[SeamMetrics], candidate: CandidateEvidence, place: int, change: dict[str, Any], reason: str
+) -> None:
+    restless = Conduct("a", 3, 1.0, carried=False, layouts={}, raised={}, mates=0.0, mates_rows=(1, 1))
+    seam[place] = replace(seam[place], **change)
+    assert only(judged(seam, replace(candidate, conduct=(restless,)))).reason == reason
 
 
 @pytest.mark.parametrize(
