@@ -18,7 +18,7 @@ import pytest
 
 from pytest_frt.contracts.verdict import Outcome
 from pytest_frt.devices.probe import machine_facts
-from pytest_frt.lab import locks
+from pytest_frt.lab import launch, locks
 from pytest_frt.registry import Provider, Registry
 from pytest_frt.rules.fold import RECORD_GATES, Folded, fold
 from pytest_frt.run.bench import Bench
@@ -179,6 +179,8 @@ def trial(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterato
     sources = {file: file.read_bytes() for place in places(folder).values() for file in place.rglob("*.*")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(locks, "shared_folder", lambda: folder)  # nobody's timing waits for these jobs
+        # Compiling a seat in every worker would double the time, and no planted impl is about that.
+        patch.setattr(launch, "FIXED", {**launch.FIXED, "TORCHDYNAMO_DISABLE": "1"})
         bench = Bench(config, registry, replace(plan, records=records), Silent(), environ={**os.environ, **SECRETS})
     impls = places(folder)["impls"]
     try:

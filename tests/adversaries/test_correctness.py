@@ -92,7 +92,7 @@ def test_judge_executes_no_code_of_an_impl_kernel_host_or_structure(trial: Any, 
 
 
 def test_execution_of_an_impl_would_be_heard(trial: Any) -> None:
-    file = trial.folder / "decoder_ffn" / "zeros.py"
+    file = trial.folder / "linear_proj" / "zeros.py"
     with trial.listening():
         load_file(file)
     assert str(file) in trial.executed

@@ -108,7 +108,6 @@ Part.forward = late
         "CORRECT_NOT_FASTER", "rule", "torch.cuda.Event.elapsed_time = lambda *_: 1e-6", turns=9
     ),
     "lies": Timed("INVALID_RUN", "clock", toy.HALVE_THE_CLOCK, alone=True),
-    "sleeps_in_base": Timed("INVALID_RUN", "witness", toy.SLEEP_IN_BASE, alone=True),
     "sleeps_in_base_and_fixes_the_canary": Timed(
         "INVALID_RUN",
         "witness",
@@ -138,18 +137,6 @@ Part.forward = forward
         "calls = []\ndef dying(self, x):\n    calls.append(1)\n"
         "    return os._exit(0) if len(calls) > 9 else honest(self, x)\n"
         "Part.forward = dying",
-        alone=True,
-    ),
-    "answers_when_looked_at": Timed(
-        "CRASH",
-        "process",
-        """
-class Lazy(torch.Tensor):
-    @classmethod
-    def __torch_function__(cls, function, types, args=(), kwargs=None):
-        return args[0]
-Part.forward = lambda self, x: torch.empty_like(x).as_subclass(Lazy)
-""",
         alone=True,
     ),
     "works_in_a_helper": Timed(
