@@ -248,16 +248,34 @@ def test_a_structure_limit_states_its_own_number(seam: list[SeamMetrics], candid
 def test_survivors_state_where_they_are_nearest_their_limits(
     seam: list[SeamMetrics], candidate: CandidateEvidence
 ) -> None:
+    seam[0] = replace(seam[0], candidate_error=0.013, elements=0)
     seam[1] = replace(seam[1], rel_l2=0.0079)
+    seam[2] = replace(seam[2], candidate_error=0.0135)
     seam[3] = replace(seam[3], row_rel_l2=0.019, candidate_error=0.01, elements=100)
     numbers = {number.metric: number for number in judged(seam, candidate).seats.measured}
     assert set(numbers) == {*(f"seam.{name}" for name in rule.REASONS), "seam.sqnr_db"}
     assert numbers["seam.rel_l2"] == Measured("seam.rel_l2", 0.0079, "<=", 0.008, 8192, at="a|edge#0")
     assert numbers["seam.row_rel_l2"].at == "b|real#0"
-    assert numbers["seam.outliers"] == Measured("seam.outliers", 0.0, "<=", 0.0, 8192, at="a|real#0")
+    assert numbers["seam.outliers"] == Measured("seam.outliers", 0.0, "<=", 0.0, 0, at="a|real#0")
     assert numbers["seam.sqnr_db"] == Measured(
         "seam.sqnr_db", pytest.approx(40.0), "reported", pytest.approx(40.0), 100, at="b|real#0"
     )
+
+
+@pytest.mark.parametrize(
+    ("outliers", "rel_l2", "nearest"),
+    [(0.001, 0.004, "ba"), (0.0, 0.004, "aa"), (0.0, 0.048, "ab")],
+    ids=["a_budget_in_use", "no_outlier", "nearer_its_own_limit"],
+)
+def test_nearest_is_by_the_share_of_each_seats_own_limit(
+    seam: list[SeamMetrics], candidate: CandidateEvidence, outliers: float, rel_l2: float, nearest: str
+) -> None:
+    wide = replace(LIMITS, rel_l2=0.08, outliers=0.01)
+    held = replace(terms(), seats={"a": SeatTerms(LIMITS), "b": SeatTerms(wide)})
+    seam[0] = replace(seam[0], rel_l2=0.004)
+    seam[3] = replace(seam[3], rel_l2=rel_l2, outliers=outliers)
+    numbers = {number.metric: number for number in judged(seam, candidate, held).seats.measured}
+    assert numbers["seam.outliers"].at[0] + numbers["seam.rel_l2"].at[0] == nearest
 
 
 def test_nothing_is_stated_of_seats_that_did_not_survive(seam: list[SeamMetrics], candidate: CandidateEvidence) -> None:
