@@ -11,6 +11,8 @@ from torch import Tensor
 from tests.mutants.entry import Fault
 from tests.mutants.plan import Forward, Outputs, rms_of
 
+TALL = 8
+"""Rows of the tallest call of a decode step."""
 Change = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -70,6 +72,11 @@ def _set(y: Tensor, where: object, value: Tensor | float) -> Tensor:
     return y
 
 
+def in_tall_calls(name: str, change: Callable[[Tensor], Tensor]) -> Fault:
+    """Apply a change to a copy of ``y[R, N]`` where a call has ``TALL`` rows or more."""
+    return each(name, _rows(lambda y: change(y) if len(y) >= TALL else y))
+
+
 def swap_outputs(first: int, second: int) -> Fault:
     """Return two outputs in each other's place."""
 
@@ -115,10 +122,12 @@ COLUMNS_ROLLED = each("columns_shifted_by_one", lambda y, _x: y.roll(1, -1))
 LAST_COLUMN_STALE = each("last_column_copied", _rows(lambda y: _set(y, (..., -1), y[:, -2])))
 INTERLEAVED = each("halves_interleaved", interleaved)
 HEADS = each("two_heads_exchanged", heads_permuted(8))
-CLIPPED = each("outputs_clipped_at_6_sigma", lambda y, _x: y.clamp(-6 * rms_of(y), 6 * rms_of(y)))
+CLIPPED = each("outputs_clipped_at_3_sigma", lambda y, _x: y.clamp(-3 * rms_of(y), 3 * rms_of(y)))
 DOUBLE = each("output_in_float64", lambda y, _x: y.double())
 HALF = each("output_in_float16", lambda y, _x: y.half())
 HALF_AND_BACK = each("output_through_float16", lambda y, _x: y.half().to(y.dtype))
 FLAT = each("leading_axes_flattened", lambda y, _x: y.reshape(-1, y.shape[-1]))
 NARROW = each("last_column_missing", lambda y, _x: y[..., :-1])
 TWICE = around("output_returned_twice", lambda forward: lambda x: (*tensors(forward(x)), tensors(forward(x))[0]))
+ONE_ELEMENT = in_tall_calls("one_element_off_by_0.45_rms", lambda y: _set(y, (-1, 0), y[-1, 0] + 0.45 * rms_of(y)))
+ONE_ROW = in_tall_calls("one_row_of_eight_3_percent_off", lambda y: _set(y, -1, 1.03 * y[-1]))

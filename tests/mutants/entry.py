@@ -42,7 +42,7 @@ class Mutant:
         seat: Name of a seat in ``seats.SEATS``.
         scheme: Scheme it runs.
         fault: What is wrong with it.
-        word: Reason of the refusal.
+        word: Reason of the refusal; ``a|b`` where the drawn inputs decide which of two right words comes first.
         gate: Gate meant for it.
         trained: Reason on trained weights where it is another one; ``PASSES`` where it is not refused there.
         survives: Why the gate does not see it on some place; such mutants are counted apart and must pass there.
