@@ -58,6 +58,25 @@ def test_an_outlier_lies_beyond_the_limit(error: float, over: float) -> None:
     assert seam(fake + rows((error, 0.0), (0.0, 0.0)), fake, fake).outliers == over
 
 
+def test_an_error_at_the_limit_is_none_of_the_outliers() -> None:
+    fake = rows((1.0, 1.0), (1.0, 1.0))
+    assert seam(fake + rows((0.5, 0.75), (0.0, 0.0)), fake, fake).outliers == 0.25
+    assert seam(2 * fake + rows((0.9, 1.5), (0.0, 0.0)), 2 * fake, 2 * fake).outliers == 0.25
+
+
+def test_a_faint_reference_has_a_slope() -> None:
+    assert seam(rows((0.75, 0.0)), rows((0.5, 0.0)), rows((0.5, 0.0))).slope == 1.5
+
+
+@pytest.mark.parametrize(
+    ("share", "by"), [(0.0005, 4.0), (0.001, 0.004), (0.0015, 0.006)], ids=["below", "a_thousandth", "above"]
+)
+def test_a_row_below_a_thousandth_of_the_mean_is_judged_by_the_mean(share: float, by: float) -> None:
+    fake = rows((4 * share, 0.0), (8 - 4 * share, 0.0))
+    found = seam(fake + rows((0.0, 0.001), (0.0, 0.0)), fake, fake)
+    assert found.row_rel_l2 == pytest.approx(0.001 / by)
+
+
 @pytest.mark.parametrize(("norm", "worst"), [(0.0005, 0.002), (0.002, 0.5)], ids=["judged_by_the_mean", "by_its_own"])
 def test_which_rows_are_small(norm: float, worst: float) -> None:
     fake = rows((norm, 0.0), (1.0, 0.0))
