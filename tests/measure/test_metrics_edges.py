@@ -181,10 +181,11 @@ def test_equal_outputs_diverge_by_nothing() -> None:
     assert (found.kl, found.top1, found.max_abs, found.finite) == (0.0, 1.0, 0.0, True)
 
 
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 @pytest.mark.parametrize("side", [0, 1], ids=["candidate", "expected"])
-def test_what_is_not_finite_in_a_host_output_counts_as_zero(side: int) -> None:
+def test_what_is_not_finite_in_a_host_output_counts_as_zero(side: int, value: float) -> None:
     outputs = [rows((1.0, 2.0), (2.0, 1.0)), rows((1.0, 2.0), (2.0, 1.0))]
-    outputs[side][0, 1] = math.inf
+    outputs[side][0, 1] = value
     found = host_metrics(outputs[0], outputs[1], "values", 0)
     assert (found.finite, found.max_abs) == (False, 2.0)
     assert found.cosine == pytest.approx(6 / math.sqrt(60))
