@@ -93,7 +93,7 @@ def fp16_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> Pac
 def _fp16_packs(weight: Tensor, bias: Tensor | None) -> tuple[torch.ScriptObject, ...]:
     """Pack ``weight`` [N, K] in pieces of rows, one lane per thread."""
     starts = range(0, weight.shape[0], FP16_PACK_ROWS)
-    packs: list[torch.ScriptObject] = [None] * len(starts)
+    packs: dict[int, torch.ScriptObject] = {}
     lanes = min(torch.get_num_threads(), len(starts))
 
     @torch.no_grad()  # gradient mode belongs to a thread
@@ -107,7 +107,7 @@ def _fp16_packs(weight: Tensor, bias: Tensor | None) -> tuple[torch.ScriptObject
 
     with ThreadPoolExecutor(lanes) as threads:
         list(threads.map(pack, range(lanes)))
-    return tuple(packs)
+    return tuple(packs[turn] for turn in range(len(starts)))
 
 
 def int8_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:
