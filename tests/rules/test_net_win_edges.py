@@ -157,3 +157,10 @@ def test_the_first_attempt_is_meant_when_none_is_named() -> None:
     assert isinstance(judge_ratios(twenty), Pass)
     assert isinstance(decide_after(twenty), Pass)
     assert decide_after(twenty, attempt=3) is None
+
+
+@pytest.mark.parametrize("processes", [[[0.9] * 3] * 8, [[1.015] * 10] * 3], ids=["loss", "futile"])
+def test_a_refusal_of_the_shipped_rule_is_held_to_its_last_bound(processes: list[list[float]]) -> None:
+    verdict = decide_after(processes)
+    assert isinstance(verdict, Refusal)
+    assert verdict.measured[3].required == 54
