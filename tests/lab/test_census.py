@@ -79,7 +79,9 @@ def test_change_is_named_and_ends_with_its_undoing(change: Callable[[Patch, nn.M
     census = Census(model)
     with pytest.MonkeyPatch.context() as patch:
         change(patch, model)
-        (found,) = census.changed()
+        # Whoever imported a function of ours by name holds it as well.
+        (found,) = {one for one in census.changed() if one == name or one.endswith(name)}
+        assert {one.rpartition(".")[2] for one in census.changed()} == {found.rpartition(".")[2]}
         assert found.endswith(name)
     assert census.changed() == ()
 
