@@ -40,7 +40,8 @@ def test_explain_follows_the_seats(world: World) -> None:
     handle = world.certify().attach()
     name = handle.seats[0].certificate[:12]
     assert handle.explain().startswith(f"2 seats attached by plan {handle.plan[:12]}, 1 left to the host")
-    assert f"  certified  blocks.0, blocks.1  (toy_ffn-toy-toy-toy-cpu@eager.decode.tiny.hot {name})" in handle.explain()
+    answer = f"  certified  blocks.0, blocks.1  (toy_ffn-toy-toy-toy-cpu@eager.decode.tiny.hot {name})"
+    assert answer in handle.explain()
     with warnings.catch_warnings(), torch.autocast("cpu", torch.bfloat16):
         warnings.simplefilter("ignore", SeatWarning)
         for _ in range(SELF_DETACH_AFTER):
