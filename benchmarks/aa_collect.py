@@ -14,7 +14,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ import torch
 
 from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, TimingJob, UnitRef
-from pytest_frt.contracts.timing import TimingEvidence
+from pytest_frt.contracts.timing import ProcessTiming, TimingEvidence
 from pytest_frt.contracts.verdict import Crashed
 from pytest_frt.errors import EvidenceError
 from pytest_frt.lab.client import LabClient
@@ -40,6 +40,8 @@ from pytest_frt.spec import codec
 from pytest_frt.spec.tree import tree_digest, tree_files
 
 ARM: Final = "identity"
+AGAIN: Final = "again"
+"""What the second base of a pair is called in a recording."""
 RESULTS: Final = Path(__file__).with_name("results")
 IDENTITY: Final = Path(__file__).parent / "linear_proj" / "aa_identity.py"
 PHASES: Final = {"minilm": "denoise"}
@@ -154,6 +156,16 @@ def collect(lab: TimingLab, job: TimingJob, progress: Progress, seed: int) -> Ti
     return got
 
 
+def as_units(timing: TimingEvidence) -> TimingEvidence:
+    """Return evidence whose units are its null pairs, two and two: base against base, attached and detached between."""
+
+    def process(one: ProcessTiming) -> ProcessTiming:
+        pairs = [replace(pair, candidate=replace(pair.candidate, arm=AGAIN)) for pair in one.null]
+        return replace(one, blocks=tuple(zip(pairs[::2], pairs[1::2], strict=True)), null=())
+
+    return replace(timing, processes=tuple(map(process, timing.processes)))
+
+
 def judge_runs(host: Host, unit: UnitRef, runs: int, folder: Path, progress: Progress) -> list[dict[str, object]]:
     """Judge whole runs of the gate, each a first attempt; return what each came to."""
     told = []
@@ -186,6 +198,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--host", required=True, help="gemma3_270m, minilm, or any other registered host")
     parser.add_argument("--phase", help="row regime; default: decode, or the host's own")
+    parser.add_argument("--arm", choices=("base", "identity"), default="base", help="what is timed against the base")
     parser.add_argument("--processes", type=int, default=32)
     parser.add_argument("--units", type=int, default=40)
     parser.add_argument("--runs", type=int, default=0, help="whole runs to judge as well")
@@ -193,14 +206,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, default=RESULTS)
     said = parser.parse_args(arguments)
     phase, progress, registry = said.phase or PHASES.get(said.host, "decode"), Printed(), Registry.load()
-    stem = f"aa_{said.host}_{phase}"
+    stem = f"aa_{said.host}_{phase}" if said.arm == "base" else f"aa_identity_{said.host}_{phase}"
     with tempfile.TemporaryDirectory(prefix="frt-aa-") as made, torch.no_grad():
         folder = Path(made)
         unit, host = identity(folder, registry), find_seats(said.host, phase, folder, registry, progress)
-        plan = TimingPlan(processes=said.processes, looks=(said.units,))
+        looks, null = ((1,), 2 * said.units) if said.arm == "base" else ((said.units,), TimingPlan().null_pairs)
+        plan = TimingPlan(processes=said.processes, looks=looks, null_pairs=null)
         if said.processes:
             with TimingLab(folder / "timing", environ=os.environ, plan=plan, resident=False) as lab:
                 timing = collect(lab, job_of(host, unit), progress, said.seed)
+                timing = as_units(timing) if said.arm == "base" else timing
                 aa_data.write(said.out / f"{stem}.json.gz", aa_data.Recording(about(host, lab), timing))
         if said.runs:
             told = judge_runs(host, unit, said.runs, folder, progress)

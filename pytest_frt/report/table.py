@@ -25,6 +25,7 @@ SEVERITY = (
     Outcome.INVALID_RUN,
     Outcome.WAIVED,
     Outcome.NOT_RUN,
+    Outcome.NOT_SUPPORTED,
     Outcome.INCONCLUSIVE,
     Outcome.CORRECT_NOT_FASTER,
     Outcome.CERTIFIED,

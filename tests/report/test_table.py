@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_frt.contracts.verdict import Crashed, Measured, Pass, Refusal
-from pytest_frt.report.table import HEADS, render, rows
+from pytest_frt.contracts.verdict import Crashed, Measured, Outcome, Pass, Refusal
+from pytest_frt.report.table import HEADS, SEVERITY, render, rows
 
 if TYPE_CHECKING:
     from tests.report.conftest import Builder
@@ -54,3 +54,7 @@ def test_table_has_its_heads_and_blocks_start_with_the_retypable_id(build: Build
 
 def test_nothing_collected_prints_nothing(build: Builder) -> None:
     assert list(render(rows(build.collected), 160)) == []
+
+
+def test_every_outcome_has_its_place_in_the_table() -> None:
+    assert sorted(SEVERITY) == sorted(Outcome)
