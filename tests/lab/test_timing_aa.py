@@ -70,6 +70,14 @@ def test_every_process_gives_every_unit(recorded: TimingEvidence) -> None:
     assert min(summary.cosines) > 0.9999
 
 
+def test_null_pairs_make_units_of_base_against_base(recorded: TimingEvidence) -> None:
+    units = aa_collect.as_units(recorded)
+    assert [(len(process.blocks), process.null) for process in units.processes] == [(1, ())] * 2
+    assert all(summarise(units).balanced)
+    slower = aa_resample.ratios(aa_resample.slowed(units, 2.0))[0] / aa_resample.ratios(units)[0]
+    assert np.allclose(slower, 2.0, rtol=1e-4)
+
+
 def test_recording_survives_to_the_nanosecond(recorded: TimingEvidence, tmp_path: Path) -> None:
     told = aa_data.Recording({"host": "toy"}, recorded)
     for name in ("one", "two"):
