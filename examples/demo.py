@@ -79,7 +79,12 @@ def main() -> None:
         run(frt, "trust", "init", "--key", key.with_suffix(".pub"), "-o", trust)
 
     def certify(name: str, records: tuple[str, ...], *options: str, allow: tuple[int, ...]) -> None:
-        out = (f"--frt-out={certificates}", f"--frt-sign-key={key}", f"--frt-json={work / name}.json", f"--frt-html={work / name}.html")
+        out = (
+            f"--frt-out={certificates}",
+            f"--frt-sign-key={key}",
+            f"--frt-json={work / name}.json",
+            f"--frt-html={work / name}.html",
+        )
         chosen = (f"--frt-host={HOST}", *(f"--frt-record={glob}" for glob in records))
         run(pytest, "-q", *chosen, "--frt-no-comparison", *options, *out, allow=allow)
 
