@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 JOURNAL: Final = "frt-bench.jsonl"
 SCHEMA: Final = 1
+PAYS: Final = "PAYS"
+REFUSED: Final = "REFUSED"
 NO_WIN: Final = 6
 """Exit code of a lever that is right and does not pay, as of a run that certifies nothing and fails nothing."""
 LEAST_PAIRS: Final = 12
@@ -61,14 +63,18 @@ def run(args: argparse.Namespace) -> int:
     journal = Path(args.out or ".") / JOURNAL
     found = lever.measure(asked, os.environ)
     entry = _entry(asked, found)
-    refusals = sum(line.get("lever") == entry["lever"] and line["outcome"] != lever.PAYS for line in read(journal))
+    refusals = sum(line.get("lever") == entry["lever"] and line["outcome"] != PAYS for line in read(journal))
     _append(journal, entry)
     for line in lines(asked, found, refusals):
         print(line)
     print(f"written to {journal}")
-    if found.outcome == lever.PAYS:
-        return 0
-    return NO_WIN if found.timing else 1
+    match found:
+        case lever.Pays():
+            return 0
+        case lever.NoWin():
+            return NO_WIN
+        case lever.Wrong():
+            return 1
 
 
 def _asked(args: argparse.Namespace) -> Asked:
@@ -102,32 +108,51 @@ def _entry(asked: Asked, found: Finding) -> dict[str, Any]:
     """Return what the journal keeps: identity, numbers and outcome of one run."""
     from pytest_frt.fixtures.pairs import NOTE
 
-    timing, again = found.timing, found.again
-    numbers: dict[str, Any] = {}
-    if timing and again:
-        numbers = {
-            "median": timing.median,
-            "low": timing.interval.low,
-            "high": timing.interval.high,
-            "confidence": timing.confidence,
-            "units": timing.units,
-            "repeats": timing.repeats,
-            "base_s": timing.base_s,
-            "candidate_s": timing.candidate_s,
-            "base_again_s": again.base_s,
-            "drift": found.drift,
-            "base_against_base": again.median,
-        }
+    outcome, reason = _words(found)
     return {
         "schema": SCHEMA,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "lever": asked.name,
         "impl_digest": file_digest(asked.cell.impl_file),
-        "outcome": found.outcome,
-        "reason": found.reason,
+        "outcome": outcome,
+        "reason": reason,
         "detail": found.detail,
-        **numbers,
+        **_numbers(found),
         "note": NOTE,
+    }
+
+
+def _words(found: Finding) -> tuple[str, str]:
+    """Return outcome and reason as the journal and a person read them."""
+    from pytest_frt.fixtures import lever
+
+    match found:
+        case lever.Pays():
+            return PAYS, ""
+        case lever.NoWin(doubt=doubt):
+            return REFUSED, doubt.value
+        case lever.Wrong(fault=fault):
+            return REFUSED, fault.value
+
+
+def _numbers(found: Finding) -> dict[str, Any]:
+    from pytest_frt.fixtures import lever
+
+    if isinstance(found, lever.Wrong):
+        return {}
+    timed, timing = found.timed, found.timed.lever
+    return {
+        "median": timing.median,
+        "low": timing.interval.low,
+        "high": timing.interval.high,
+        "confidence": timing.confidence,
+        "units": timing.units,
+        "repeats": timing.repeats,
+        "base_s": timing.base_s,
+        "candidate_s": timing.candidate_s,
+        "base_again_s": timed.again.base_s,
+        "drift": timed.drift,
+        "base_against_base": timed.again.median,
     }
 
 
@@ -139,11 +164,12 @@ def lines(asked: Asked, found: Finding, refusals: int = 0) -> Iterator[str]:
         found: What came of it.
         refusals: Earlier entries of the journal in which this lever was refused.
     """
+    from pytest_frt.fixtures import lever
     from pytest_frt.fixtures.pairs import NOTE
 
     yield asked.name
-    timing, again, drift = found.timing, found.again, found.drift
-    if timing and again and drift is not None:
+    if not isinstance(found, lever.Wrong):
+        timing, again, drift = found.timed.lever, found.timed.again, found.timed.drift
         low, high = timing.interval.low, timing.interval.high
         yield f"  {timing.median:.3f}x [{low:.3f}, {high:.3f}] of {len(timing.units)} units ({timing.confidence:.0%})"
         yield f"  base {timing.base_s * 1e3:.3f} ms, impl {timing.candidate_s * 1e3:.3f} ms"
@@ -151,7 +177,8 @@ def lines(asked: Asked, found: Finding, refusals: int = 0) -> Iterator[str]:
             f"  base again at the end {again.base_s * 1e3:.3f} ms: drift {drift:+.1%}, base against base "
             f"{again.median:.3f}x [{again.interval.low:.3f}, {again.interval.high:.3f}]"
         )
-    word = f"{found.outcome}({found.reason})" if found.reason else found.outcome
+    outcome, reason = _words(found)
+    word = f"{outcome}({reason})" if reason else outcome
     first, *more = found.detail.splitlines() or [""]
     yield f"  {word}: {first}"
     yield from (f"    {line}" for line in more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -30,7 +31,9 @@ def judge(
         Survivors; the rest refused with reason ``no_entry``, ``never_called``, ``restored``, ``fallbacks``,
         ``served`` or ``band``.
     """
-    by_seat = {entry.seat: entry for entry in entries}
+    counted = Counter(entry.seat for entry in entries)
+    # Two entries of one seat are no count of its calls: neither is believed.
+    by_seat = {entry.seat: entry for entry in entries if counted[entry.seat] == 1}
     seen = {facts.seat: facts for facts in calls if facts.phase == phase}
     found = [_problem(seat, by_seat.get(seat), seen.get(seat), bands[seat]) for seat in seats]
     refused = [problem for problem in found if problem]
@@ -58,7 +61,7 @@ def split(facts: CallFacts, band: tuple[int, int]) -> tuple[int, int]:
 def _problem(seat: str, entry: LedgerEntry | None, facts: CallFacts | None, band: tuple[int, int]) -> Refusal | None:
     """Name the first thing wrong with one seat's counts."""
     if entry is None:
-        return Refusal(GATE, "no_entry", f"seat {seat} has no ledger entry", at=seat)
+        return Refusal(GATE, "no_entry", f"seat {seat} has no ledger entry of its own (exactly one is needed)", at=seat)
     inside, outside = split(facts, band) if facts else (0, 0)
     if entry.served == 0 or inside == 0:
         detail = f"seat {seat} answered {entry.served} calls; the host made {inside} with {band[0]} to {band[1]} rows"

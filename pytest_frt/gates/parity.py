@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_frt.contracts.evidence import CandidateEvidence, HostMetrics, ParityEvidence, SeamMetrics
+from pytest_frt.contracts.evidence import CandidateEvidence, Conduct, HostMetrics, ParityEvidence, SeamMetrics
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.structure import Limit
 from pytest_frt.contracts.verdict import Measured, NotRun, Pass, Refusal, SeatVerdicts, Verdict
@@ -126,7 +126,7 @@ def _judge_seats(parity: ParityEvidence, candidate: CandidateEvidence, terms: Te
             or _written(seat, candidate, wanted)
             or _drifted(seat, parity.scale_drift.get(seat, 0.0))
             or (_scarce(seat, candidate) if seat in parity.scale_drift else None)
-            or _unjudged(seat, by_seat[seat])
+            or _unjudged(seat, by_seat[seat], candidate.conduct)
             or _numbers(by_seat[seat], wanted)
         )
         if problem:
@@ -187,13 +187,18 @@ def _scarce(seat: str, candidate: CandidateEvidence) -> Refusal | None:
     return Refusal(GATE, "calibration", detail, at=seat, measured=(measured,))
 
 
-def _unjudged(seat: str, metrics: Sequence[SeamMetrics]) -> Refusal | None:
-    """Refuse a seat whose evidence lacks real inputs or cases: an empty comparison is no parity."""
+def _unjudged(seat: str, metrics: Sequence[SeamMetrics], tried: Sequence[Conduct]) -> Refusal | None:
+    """Refuse a seat whose evidence lacks real inputs, cases or conduct: an empty comparison is no parity."""
     real = [one for one in metrics if one.case == REAL and (one.rows > 0 or one.mismatch)]
     cases = [one for one in metrics if one.case != REAL]
-    if real and cases:
+    if not real:
+        lacks = "real activations"
+    elif not cases:
+        lacks = "discriminating cases"
+    elif all(one.seat != seat for one in tried):
+        lacks = "repeated runs and layouts"
+    else:
         return None
-    lacks = "real activations" if not real else "discriminating cases"
     return Refusal(GATE, "unjudged", f"seat {seat} was compared on no {lacks}", at=seat)
 
 

@@ -132,23 +132,11 @@ def _write(out: Path, evidence: CandidateEvidence) -> None:
 
 def _seam_evidence(host: hosting.Hosting, units: Iterable[BoundUnit], seam_run: SeamRun) -> CandidateEvidence:
     bound = [seat.facts for unit in units for seat in unit.bound]
-    return CandidateEvidence(
-        bound=tuple(facts.id for facts in bound),
+    return replace(
+        seam_run.evidence(facts.id for facts in bound),
         refused=tuple(refusal for unit in units for refusal in unit.refused),
         kernel={unit.loaded.ref.id: unit.loaded.facts for unit in units},
-        closure=(),
-        calibration=None,
-        ledger=(),
-        mutated=tuple(seam_run.mutated),
-        poison_differing=tuple(seam_run.poison),
-        aliased=tuple(seam_run.aliased),
-        shapes_wrong=tuple(seam_run.shapes),
-        lifecycle=(),
-        seconds=0.0,
         weights={facts.id: weights_digest(host.model, facts) for facts in bound},
-        composed=False,
-        conduct=tuple(seam_run.conduct.values()),
-        misplaced=tuple(seam_run.misplaced),
     )
 
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pytest_frt.errors import StorageFault
@@ -59,11 +59,10 @@ def _take(path: Path, mode: int) -> int:
         raise StorageFault(
             f"lock file {path} cannot be opened: {fault.strerror}", hint="choose a writable folder"
         ) from fault
-    try:
+    with ExitStack() as undo:
+        undo.callback(os.close, fd)
         fcntl.flock(fd, mode)
-    except BaseException:
-        os.close(fd)
-        raise
+        undo.pop_all()
     return fd
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from pytest_frt.contracts.evidence import Conduct
+from pytest_frt.contracts.evidence import CandidateEvidence, Conduct
 from pytest_frt.errors import FrtError
 from pytest_frt.lab import seam
 from pytest_frt.lab.layouts import FEW, WIDE, difference, layouts, misplaced
@@ -86,6 +86,30 @@ class SeamRun:
         """True when some seat is refused already: the host is then run again without it."""
         raised = any(one.raised or one.shapes for one in self.conduct.values())
         return raised or any((self.mutated, self.poison, self.aliased, self.shapes, self.misplaced))
+
+    def evidence(self, bound: Iterable[str]) -> CandidateEvidence:
+        """Return what the seams alone say: nothing is composed, nothing of bind, kernel, weights or ledger is known.
+
+        Args:
+            bound: Ids of the seats that were bound.
+        """
+        return CandidateEvidence(
+            bound=tuple(bound),
+            refused=(),
+            kernel={},
+            closure=(),
+            calibration=None,
+            ledger=(),
+            mutated=tuple(self.mutated),
+            poison_differing=tuple(self.poison),
+            aliased=tuple(self.aliased),
+            shapes_wrong=tuple(self.shapes),
+            lifecycle=(),
+            seconds=0.0,
+            composed=False,
+            conduct=tuple(self.conduct.values()),
+            misplaced=tuple(self.misplaced),
+        )
 
     def part(
         self, bound: BoundSeat, x: Tensor | None, cases: Iterable[tuple[str, Tensor]], band: tuple[int, int]

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from pytest_frt.contracts.evidence import CandidateEvidence, ParityEvidence
+from pytest_frt.contracts.evidence import ParityEvidence
 from pytest_frt.contracts.impl import Scales
 from pytest_frt.contracts.scheme import Scheme
 from pytest_frt.contracts.seat import ModuleSeat, SeatFacts, SlotRef
@@ -86,7 +86,7 @@ class Place:
             answers = [Answer(name, got, fed) for key, (name, fed) in asked.items() if (got := _taken(run, key))]
             metrics = tuple(compare(oracle, self.scheme, self.facts.id, answers))
         terms = parity.Terms({self.facts.id: parity.SeatTerms(self.scheme.limits)}, "values", "random")
-        refused = parity.judge(ParityEvidence(metrics, ()), _evidence(run), terms).seats.refused
+        refused = parity.judge(ParityEvidence(metrics, ()), run.evidence(run.conduct), terms).seats.refused
         return refused[0] if refused else None
 
     def said(self, forward: Forward, **keywords: Any) -> str:
@@ -122,25 +122,6 @@ def seam_run(at: Place, forward: Forward, *, band: tuple[int, int] = DECODE, row
 
 def _taken(run: SeamRun, prefix: str) -> tuple[Tensor, ...]:
     return tuple(tensor for key, tensor in sorted(run.outputs.items()) if key.startswith(prefix))
-
-
-def _evidence(run: SeamRun) -> CandidateEvidence:
-    return CandidateEvidence(
-        bound=tuple(run.conduct),
-        refused=(),
-        kernel={},
-        closure=(),
-        calibration=None,
-        ledger=(),
-        mutated=tuple(run.mutated),
-        poison_differing=tuple(run.poison),
-        aliased=tuple(run.aliased),
-        shapes_wrong=tuple(run.shapes),
-        lifecycle=(),
-        seconds=0.0,
-        conduct=tuple(run.conduct.values()),
-        misplaced=tuple(run.misplaced),
-    )
 
 
 def place(

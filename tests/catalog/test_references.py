@@ -208,11 +208,13 @@ def test_what_it_cannot_express_raises(
         reference(x=x, **{**slots, **spoil})
 
 
-@pytest.mark.parametrize(("structure", "variant"), EVERY, indirect=["structure"])
+ROWWISE = [one for one in EVERY if load_structure(CATALOG / one.values[0]).rowwise]
+
+
+@pytest.mark.parametrize(("structure", "variant"), ROWWISE, indirect=["structure"])
 def test_row_of_a_rowwise_structure_depends_on_its_own_row_alone(
-    structure: Structure, variant: dict[str, str], reference: Callable[..., Any], slots: dict[str, Tensor], x: Tensor
+    variant: dict[str, str], reference: Callable[..., Any], slots: dict[str, Tensor], x: Tensor
 ) -> None:
-    assert structure.rowwise
     rows = x.reshape(-1, x.shape[-1])
     calls = [rows[:1], rows[1:3], rows[:0], rows[3:].unsqueeze(0)]
 

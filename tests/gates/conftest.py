@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_frt.contracts.evidence import CandidateEvidence, Check, LedgerEntry, SeamMetrics
+from pytest_frt.contracts.evidence import CandidateEvidence, Check, Conduct, LedgerEntry, SeamMetrics
 
 
 def sound_metrics(seat: str, case: str) -> SeamMetrics:
@@ -48,4 +48,8 @@ def candidate() -> CandidateEvidence:
         shapes_wrong=(),
         lifecycle=(Check("detach_exact", ok=True, detail=""),),
         seconds=1.0,
+        conduct=tuple(
+            Conduct(seat, 3, 0.0, carried=False, layouts={}, raised={}, mates=0.0, mates_rows=(1, 1))
+            for seat in ("a", "b")
+        ),
     )

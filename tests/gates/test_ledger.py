@@ -58,3 +58,11 @@ def test_what_the_witness_did_not_see_is_not_clean(calls: list[CallFacts], phase
     verdict = judged(SOUND, calls, phase)
     assert "a" not in verdict.survivors
     assert verdict.refused[0].reason == "never_called"
+
+
+@pytest.mark.parametrize("second", [SOUND, replace(SOUND, served=4, fallbacks=1)], ids=["the_same", "another_count"])
+def test_two_entries_of_one_seat_are_none(second: LedgerEntry) -> None:
+    entries = [second, SOUND, replace(SOUND, seat="b")]
+    verdict = ledger.judge(entries, CALLS, seats=("a", "b"), bands=BANDS, phase="decode")
+    assert verdict.survivors == ("b",)
+    assert [(refusal.at, refusal.reason) for refusal in verdict.refused] == [("a", "no_entry")]

@@ -108,6 +108,12 @@ def test_a_seat_without_evidence_is_unjudged(seam: list[SeamMetrics], candidate:
     assert [(refusal.at, refusal.reason) for refusal in verdict.seats.refused] == [("a", "unjudged")]
 
 
+def test_a_seat_whose_conduct_nobody_tried_is_unjudged(seam: list[SeamMetrics], candidate: CandidateEvidence) -> None:
+    (refusal,) = judged(seam, replace(candidate, conduct=candidate.conduct[1:])).seats.refused
+    assert (refusal.at, refusal.reason) == ("a", "unjudged")
+    assert "repeated runs and layouts" in refusal.detail
+
+
 def test_the_word_that_explains_most_is_said(seam: list[SeamMetrics], candidate: CandidateEvidence) -> None:
     seam[0] = replace(seam[0], row_rel_l2=0.5)
     seam[1] = replace(seam[1], finite=False)
@@ -209,7 +215,7 @@ def test_the_witness_s_own_spread_widens_what_the_worst_must_reach(
 
 def test_what_decides_nothing_is_stated(seam: list[SeamMetrics], candidate: CandidateEvidence) -> None:
     conduct = Conduct("a", 3, 0.0, carried=False, layouts={}, raised={}, mates=0.25, mates_rows=(1, 8))
-    verdict = judged(seam, replace(candidate, conduct=(conduct,))).verdict
+    verdict = judged(seam, replace(candidate, conduct=(conduct, *candidate.conduct[1:]))).verdict
     assert isinstance(verdict, Pass)
     stated = {one.metric: one.value for one in verdict.measured if one.op == "reported"}
     assert stated == {

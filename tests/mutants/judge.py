@@ -13,7 +13,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
-from pytest_frt.contracts.evidence import CandidateEvidence, Check, ParityEvidence
+from pytest_frt.contracts.evidence import Check, ParityEvidence
 from pytest_frt.contracts.impl import Scales
 from pytest_frt.contracts.scheme import Scheme
 from pytest_frt.contracts.seat import SeatFacts, SlotRef
@@ -105,7 +105,8 @@ class Bench:
             run.part(self.bound(fault), self.real, self.cases, self.band)
             metrics = tuple(compare(cast("SeatOracle", self.oracle), scheme, seat, self._answers(run)))
             written = any(not torch.equal(_first(now), kept[name]) for name, now in self.plan.host.items())
-            evidence = _evidence(run, seat, weights_digest(self.model, self.facts) if written else self.digest)
+            digest = weights_digest(self.model, self.facts) if written else self.digest
+            evidence = replace(run.evidence([seat]), weights={seat: digest})
         terms = parity.SeatTerms(scheme.limits, weights=self.digest)
         return parity.judge(ParityEvidence(metrics, ()), evidence, parity.Terms({seat: terms}, "values", "random"))
 
@@ -133,26 +134,6 @@ def _first_elements_kept(tensors: Mapping[str, Tensor]) -> Iterator[dict[str, Te
 
 def _outputs(held: Mapping[str, Tensor], key: str) -> Row:
     return (held[key],) if key in held else tuple(held[f"{key}#{i}"] for i in range(3) if f"{key}#{i}" in held)
-
-
-def _evidence(run: SeamRun, seat: str, digest: str) -> CandidateEvidence:
-    return CandidateEvidence(
-        bound=(seat,),
-        refused=(),
-        kernel={},
-        closure=(),
-        calibration=None,
-        ledger=(),
-        mutated=tuple(run.mutated),
-        poison_differing=tuple(run.poison),
-        aliased=tuple(run.aliased),
-        shapes_wrong=tuple(run.shapes),
-        lifecycle=(),
-        seconds=0.0,
-        weights={seat: digest},
-        conduct=tuple(run.conduct.values()),
-        misplaced=tuple(run.misplaced),
-    )
 
 
 def _band(scheme: str, structure: str) -> tuple[int, int]:

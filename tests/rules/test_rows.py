@@ -10,28 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_frt.contracts.evidence import Check, HostMetrics, LedgerEntry, NullControl, SeamMetrics
+from pytest_frt.contracts.evidence import Check, HostMetrics, LedgerEntry, NullControl
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.errors import EvidenceError
 from pytest_frt.rules import rows
-
-LIMITS = SeamLimits(2.0, 0.004, 0.002, 0.008, 0.02, 0.05, 0.0, "test")
-METRICS = SeamMetrics(
-    seat="a",
-    case="real",
-    output=0,
-    rows=8,
-    finite=True,
-    candidate_error=0.001,
-    scheme_error=0.001,
-    slope=1.001,
-    rel_l2=0.002,
-    row_rel_l2=0.003,
-    max_abs=0.01,
-    outliers=0.0,
-    cosine=1.0,
-    elements=512,
-)
+from tests.rules.sound import LIMITS, METRICS
 
 
 @pytest.mark.parametrize(

@@ -7,28 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_frt.contracts.evidence import HostMetrics, NullControl, SeamMetrics
-from pytest_frt.contracts.scheme import SeamLimits
+from pytest_frt.contracts.evidence import HostMetrics, NullControl
 from pytest_frt.errors import EvidenceError
 from pytest_frt.rules import rows
-
-LIMITS = SeamLimits(2.0, 0.004, 0.002, 0.008, 0.02, 0.05, 0.0, "test")
-SEAM = SeamMetrics(
-    seat="a",
-    case="real",
-    output=0,
-    rows=8,
-    finite=True,
-    candidate_error=0.001,
-    scheme_error=0.001,
-    slope=1.001,
-    rel_l2=0.002,
-    row_rel_l2=0.003,
-    max_abs=0.01,
-    outliers=0.0,
-    cosine=1.0,
-    elements=512,
-)
+from tests.rules.sound import LIMITS, METRICS
 
 
 @pytest.mark.parametrize(("value", "places", "text"), [(20.0, 0, "20"), (0.26, 1, "0.3"), (100.5, 12, "100.5")])
@@ -54,14 +36,14 @@ def test_the_row_of_net_win_has_the_name_that_verifiers_know() -> None:
 
 
 def test_metrics_of_other_seats_count_for_none() -> None:
-    others = [replace(SEAM, seat="z", rel_l2=0.9), SEAM]
+    others = [replace(METRICS, seat="z", rel_l2=0.9), METRICS]
     built = rows.seam_rows(others, ["a"], {"a": LIMITS})
     assert {row.name: row.samples for row in built}["parity.seam.rel_l2"] == ("0.002",)
 
 
 @pytest.mark.parametrize("broken", [0, 1], ids=["before_a_sound_one", "after_a_sound_one"])
 def test_nan_is_not_lost_among_sound_numbers(broken: int) -> None:
-    metrics = [SEAM, replace(SEAM, case="edge")]
+    metrics = [METRICS, replace(METRICS, case="edge")]
     metrics[broken] = replace(metrics[broken], rel_l2=math.nan)
     with pytest.raises(EvidenceError, match="nan"):
         rows.seam_rows(metrics, ["a"], {"a": LIMITS})
