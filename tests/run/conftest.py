@@ -13,6 +13,7 @@ from pytest_frt.cell import Cell, RecordKey
 from pytest_frt.contracts.evidence import (
     CallFacts,
     CandidateEvidence,
+    Conduct,
     HostMetrics,
     LedgerEntry,
     NullControl,
@@ -131,6 +132,10 @@ class Answer:
             seconds=0.0,
             weights={one: found.evidence.weights[one] for one in bound},
             composed=self.composed,
+            conduct=tuple(
+                Conduct(one, 3, 0.0, carried=False, layouts={}, raised={}, mates=0.0, mates_rows=(1, 1))
+                for one in bound
+            ),
         )
         parity = ParityEvidence(seam, self.host, (HELD_OUT,))
         return Tried(evidence, parity, {each.id: LIMITS for each in units}, Path("/nowhere"), self.died, self.tampered)
