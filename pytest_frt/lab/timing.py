@@ -44,7 +44,8 @@ class TimingPlan:
         witnesses: Processes that time the base without impl code.
         witness_blocks: Blocks each witness gives per look.
         keep_share: Share of timed regions whose output is compared afterwards.
-        region_s: Shortest timed region, seconds: far above the clock's resolution and a wake-up.
+        region_s: Shortest timed region, seconds: far above the clock's resolution and a wake-up, and several executions
+            of a model of a few milliseconds, whose single executions scatter by 4 to 9 % on a shared machine.
         warmup: Untimed executions of each arm before its first timed one.
         loads: Processes that load at the same time.
         memory_share: Share of the available memory that loaded processes may fill.
@@ -57,7 +58,7 @@ class TimingPlan:
     witnesses: int = 3
     witness_blocks: int = 2
     keep_share: float = 0.1
-    region_s: float = 0.002
+    region_s: float = 0.02
     warmup: int = 2
     loads: int = 2
     memory_share: float = 0.85

@@ -6,8 +6,10 @@ The judge drives it over the channel, one JSON object per line:
   spinning threads of two would fight for the cores.
 - ``warm``: run an arm a few times on all threads, untimed.
 - ``arm``: switch to an arm outside any timed region, run the canary untimed, then timed.
-- ``draw``: draw the values that the region will run on; they are nowhere before this message. A cold record's caches
-  are emptied after it.
+- ``draw``: draw the values that the region will run on; they are nowhere before this message. As many
+  executions, on values of their own, run untimed: attaching and detaching leave colder caches than an arm that stays
+  finds, and Python specialises the calls of a module whose attributes changed anew only after several of them. A cold
+  record's caches are emptied after that.
 - ``go``: run the timed region and reply with its seconds.
 - ``peak``: copy memory, untimed by the judge, and reply with the most bytes per second: asked of witnesses alone.
 - ``keep``: write the output of one execution of the last region to a file; which one is drawn after the fact, so that
@@ -116,8 +118,11 @@ class TimingWorker:
         return {"canary_s": self._canary.seconds()}
 
     def draw(self, phase: str, state: int, repeats: int, content: int) -> dict[str, Any]:
-        """Draw the values of the region that comes next."""
-        self._drawn = self._bound().calls(self._instance, phase, state, content, repeats)
+        """Draw the values of the region that comes next, and run the arm as often on others."""
+        drawn = self._bound().calls(self._instance, phase, state, content, 2 * repeats)
+        while len(drawn) > repeats:
+            drawn.pop()()
+        self._drawn = drawn
         if self._flush:
             self._flush.run()
         return {"drawn": repeats}

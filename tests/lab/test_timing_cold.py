@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,12 +57,17 @@ def test_flush_touches_twice_the_last_level_cache(monkeypatch: pytest.MonkeyPatc
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return what the workers of this test did, in order."""
     done: list[str] = []
+
+    def run(content: int) -> torch.Tensor:
+        done.append(f"run {content}")
+        return torch.zeros(4)
+
     monkeypatch.setattr(timing_worker, "Flush", lambda _: SimpleNamespace(run=lambda: done.append("flush")))
     arms = SimpleNamespace(
         names=("base",),
         seats=lambda _: 0,
         switch=lambda *_: done.append("switch"),
-        calls=lambda *_: done.append("draw") or [lambda: done.append("run") or torch.zeros(4)],
+        calls=lambda *said: done.append("draw") or [partial(run, said[3] + turn) for turn in range(said[4])],
     )
     monkeypatch.setattr(timing_worker, "Arms", lambda *_: arms)
     return done
@@ -69,9 +75,12 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize(
     ("cache", "expected"),
-    [("hot", ["switch", "draw", "run"]), ("cold", ["switch", "draw", "flush", "run"])],
+    [
+        ("hot", ["switch", "draw", "run 8", "run 7"]),
+        ("cold", ["switch", "draw", "run 8", "flush", "run 7"]),
+    ],
 )
-def test_nothing_runs_between_the_flush_and_the_region(
+def test_arm_settles_on_other_values_and_nothing_runs_between_the_flush_and_the_region(
     toy: Any, steps: list[str], monkeypatch: pytest.MonkeyPatch, cache: str, expected: list[str]
 ) -> None:
     monkeypatch.setattr(timing_worker.gc, "freeze", lambda: None)
