@@ -25,7 +25,7 @@ from pytest_frt.spec.modules import load_file
 catalogue: Any = load_file(Path(__file__).with_name("catalogue.py"))
 EVERY_START = 8
 """The rule needs eight starts; the one that was timed stands for all of them."""
-PLAN = TimingPlan(processes=1, looks=(3,), null_pairs=0, witnesses=3, witness_blocks=1, keep_share=1.0)
+PLAN = TimingPlan(processes=1, looks=(3,), null_pairs=0, witnesses=3, witness_blocks=1, keep_share=1.0, region_s=0.002)
 TOGETHER = [name for name, one in {**catalogue.TIMED, **catalogue.TIMED_SOUND}.items() if not one.alone]
 """These harm no other arm, so they share a process; each of the others has one of its own."""
 TimedRun = tuple[Verdict, TimingEvidence | None]

@@ -20,7 +20,7 @@ from pytest_frt.lab.locks import DeviceLock
 from pytest_frt.lab.timing import TimingLab, TimingPlan
 from pytest_frt.lab.timing_group import Ask, TimingGroup
 
-PLAN = TimingPlan(processes=1, looks=(2, 4), null_pairs=2, witnesses=1, keep_share=0.5, loads=1)
+PLAN = TimingPlan(processes=1, looks=(2, 4), null_pairs=2, witnesses=1, keep_share=0.5, loads=1, region_s=0.002)
 
 
 class Steps:

@@ -43,7 +43,7 @@ def job(toy: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="module")
 def recorded(job: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TimingEvidence]:
     folder = tmp_path_factory.mktemp("lab")
-    plan = TimingPlan(processes=2, looks=(3,), null_pairs=2, witnesses=1, witness_blocks=1)
+    plan = TimingPlan(processes=2, looks=(3,), null_pairs=2, witnesses=1, witness_blocks=1, region_s=0.002)
     lock = DeviceLock("cpu", folder)
     with TimingLab(folder, environ=os.environ, lock=lock, plan=plan, resident=False) as lab, torch.no_grad():
         yield aa_collect.collect(lab, job, Silent(), 0)
