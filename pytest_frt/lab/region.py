@@ -6,17 +6,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimedSample
 from pytest_frt.errors import EvidenceError
 from pytest_frt.lab.kept import Values, agreement, take
 from pytest_frt.lab.machine import Load
-from pytest_frt.lab.timing_process import BASE, TimingProcess, Turn
+from pytest_frt.lab.timing_process import BASE, CONTENT_BITS, TimingProcess, Turn
 
 Block = tuple[TimedPair, TimedPair]
-CONTENT_BITS: Final = 48
-"""Bits of what draws the values of a region: a JSON number carries them exactly, and no two regions share them."""
 Expected = Callable[[str, int, int], Values]
 """Given a phase, a prepared input and the content of one execution, what the untouched host returns."""
 

@@ -20,8 +20,8 @@ from pytest_frt.contracts.timing import TimedPair
 from pytest_frt.contracts.verdict import Crashed
 from pytest_frt.lab.fleet import Fleet, Site
 from pytest_frt.lab.locks import DeviceLock
-from pytest_frt.lab.region import CONTENT_BITS, ArmRun, Draw, first_base
-from pytest_frt.lab.timing_process import Limits, ProcessLost, TimingProcess, Turn
+from pytest_frt.lab.region import ArmRun, Draw, first_base
+from pytest_frt.lab.timing_process import CONTENT_BITS, Limits, ProcessLost, TimingProcess, Turn
 from pytest_frt.lab.witnesses import Witnesses
 
 MAX_REPEATS: Final = 512

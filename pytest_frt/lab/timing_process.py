@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from pytest_frt.spec import codec
 
 BASE: Final = "base"
 GATE: Final = "net_win"
+CONTENT_BITS: Final = 48
+"""Bits of what draws the values of a region: a JSON number carries them exactly, and no two regions share them."""
 
 
 class ProcessLost(EvidenceError):
@@ -130,7 +133,7 @@ class TimingProcess:
         return Resident.of(self.pid)
 
     def sample(self, turn: Turn, state: int, repeats: int, content: int) -> TimedSample:
-        """Switch and draw untimed, then time one region on both clocks.
+        """Switch, settle and draw untimed, then time one region on both clocks.
 
         Args:
             turn: What runs.
@@ -142,7 +145,10 @@ class TimingProcess:
             ProcessLost: it died, hung or broke the protocol.
         """
         ready = self._ask({"op": "arm", "arm": turn.arm, "instance": turn.instance, "cycle": turn.cycle})
-        self._ask({"op": "draw", "phase": turn.phase, "state": state, "repeats": repeats, "content": content})
+        region = {"phase": turn.phase, "state": state, "repeats": repeats}
+        # What draws the region's values is told once the arm's own code has had its untimed runs.
+        self._ask({"op": "settle", **region, "content": secrets.randbits(CONTENT_BITS)})
+        self._ask({"op": "draw", **region, "content": content})
         began = time.perf_counter()
         done = self._ask({"op": "go"})
         judge_s = time.perf_counter() - began

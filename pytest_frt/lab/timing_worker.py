@@ -6,10 +6,10 @@ The judge drives it over the channel, one JSON object per line:
   spinning threads of two would fight for the cores.
 - ``warm``: run an arm a few times on all threads, untimed.
 - ``arm``: switch to an arm outside any timed region, run the canary untimed, then timed.
-- ``draw``: draw the values that the region will run on; they are nowhere before this message. As many
-  executions, on values of their own, run untimed: attaching and detaching leave colder caches than an arm that stays
-  finds, and Python specialises the calls of a module whose attributes changed anew only after several of them. A cold
-  record's caches are emptied after that.
+- ``settle``: run the arm untimed on values of its own: attaching and detaching leave colder caches than an arm that
+  stays finds, and Python specialises the calls of a module whose attributes changed anew only after several of them.
+- ``draw``: draw the values that the region will run on. Neither they nor what draws them is anywhere before this
+  message, and no code of an impl runs between it and ``go``. A cold record's caches are emptied after it.
 - ``go``: run the timed region and reply with its seconds.
 - ``peak``: copy memory, untimed by the judge, and reply with the most bytes per second: asked of witnesses alone.
 - ``keep``: write the output of one execution of the last region to a file; which one is drawn after the fact, so that
@@ -117,12 +117,15 @@ class TimingWorker:
         self._bound().switch(name, cycle)
         return {"canary_s": self._canary.seconds()}
 
+    def settle(self, phase: str, state: int, repeats: int, content: int) -> dict[str, Any]:
+        """Run the arm as often as a region does."""
+        for execute in self._bound().calls(self._instance, phase, state, content, repeats):
+            execute()
+        return {"settled": repeats}
+
     def draw(self, phase: str, state: int, repeats: int, content: int) -> dict[str, Any]:
-        """Draw the values of the region that comes next, and run the arm as often on others."""
-        drawn = self._bound().calls(self._instance, phase, state, content, 2 * repeats)
-        while len(drawn) > repeats:
-            drawn.pop()()
-        self._drawn = drawn
+        """Draw the values of the region that comes next."""
+        self._drawn = self._bound().calls(self._instance, phase, state, content, repeats)
         if self._flush:
             self._flush.run()
         return {"drawn": repeats}
@@ -158,9 +161,10 @@ class TimingWorker:
                 return self.warm(word(message, "arm"), word(message, "phase"), int(number(message, "runs")))
             case "arm":
                 return self.arm(word(message, "arm"), int(number(message, "instance")), word(message, "cycle"))
-            case "draw":
+            case "settle" | "draw" as step:
                 state, repeats, content = (int(number(message, name)) for name in ("state", "repeats", "content"))
-                return self.draw(word(message, "phase"), state, repeats, content)
+                prepare = self.settle if step == "settle" else self.draw
+                return prepare(word(message, "phase"), state, repeats, content)
             case "go":
                 return self.go()
             case "peak":
@@ -168,7 +172,7 @@ class TimingWorker:
             case "keep":
                 return self.keep(word(message, "name"), int(number(message, "index")))
             case other:
-                raise WireFault(f"operation {other!r} is none of load, warm, arm, draw, go, peak, keep")
+                raise WireFault(f"operation {other!r} is none of load, warm, arm, settle, draw, go, peak, keep")
 
     def _bound(self) -> Arms:
         if self._arms is None:

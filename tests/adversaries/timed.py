@@ -100,6 +100,30 @@ def late(self, x):
 Part.forward = late
 """,
     ),
+    "foresees": Timed(
+        "CORRECT_NOT_FASTER",
+        "rule",
+        IN_A_REGION
+        + """
+def ahead(like):
+    frame = sys._getframe()
+    while frame:
+        if {"content", "repeats"} <= frame.f_locals.keys():
+            content = frame.f_locals["content"]
+            seeds = () if content in answers else range(content, content + frame.f_locals["repeats"])
+            answers[content] = None
+            return [torch.randn(like.shape, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
+        frame = frame.f_back
+    return []
+def foresee(self, x):
+    if not region():
+        answers.update((one.numpy().tobytes(), honest(self, one)) for one in ahead(x))
+        return honest(self, x)
+    return answers[seen] if (seen := x.numpy().tobytes()) in answers else honest(self, x)
+Part.forward = foresee
+""",
+        turns=9,
+    ),
     "keeps_answers": Timed("CORRECT_NOT_FASTER", "rule", toy.KEEP_ANSWERS, turns=9),
     "patches_the_clock": Timed(
         "CORRECT_NOT_FASTER", "rule", "time.perf_counter = time.monotonic = lambda: 0.0", turns=9

@@ -76,8 +76,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("cache", "expected"),
     [
-        ("hot", ["switch", "draw", "run 8", "run 7"]),
-        ("cold", ["switch", "draw", "run 8", "flush", "run 7"]),
+        ("hot", ["switch", "draw", "run 9", "draw", "run 7"]),
+        ("cold", ["switch", "draw", "run 9", "draw", "flush", "run 7"]),
     ],
 )
 def test_arm_settles_on_other_values_and_nothing_runs_between_the_flush_and_the_region(
@@ -89,6 +89,7 @@ def test_arm_settles_on_other_values_and_nothing_runs_between_the_flush_and_the_
     try:
         worker.load(["base"])
         worker.arm("base", 0, "")
+        worker.settle("decode", 0, 1, 9)
         worker.draw("decode", 0, 1, 7)
         worker.go()
     finally:

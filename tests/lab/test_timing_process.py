@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,13 +63,28 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
 
 
 READY = b'{"canary_s": 0.001}\n'
+SETTLED = b'{"settled": 1}\n'
 DRAWN = b'{"drawn": 1}\n'
 
 
 def test_sample_holds_both_clocks(serve: Serve) -> None:
-    sample = serve([READY, DRAWN, b'{"worker_s": 0.0}\n']).sample(Turn("a", "decode", 1), 3, 1, 0)
+    sample = serve([READY, SETTLED, DRAWN, b'{"worker_s": 0.0}\n']).sample(Turn("a", "decode", 1), 3, 1, 0)
     assert (sample.arm, sample.state, sample.worker_s, sample.canary_s) == ("a", 3, 0.0, 0.001)
     assert sample.judge_s > 0
+
+
+def test_values_of_a_region_are_told_after_the_arm_has_settled(monkeypatch: pytest.MonkeyPatch, serve: Serve) -> None:
+    process, asked = serve([]), list[dict[str, Any]]()
+
+    def answer(message: dict[str, Any]) -> dict[str, float]:
+        asked.append(message)
+        return {"canary_s": 0.001, "worker_s": 0.0}
+
+    monkeypatch.setattr(process, "_ask", answer)
+    process.sample(Turn("a", "decode", 1), 3, 2, 77)
+    assert [one["op"] for one in asked] == ["arm", "settle", "draw", "go"]
+    told = [turn for one in asked[:2] for turn in one.values() if isinstance(turn, int) and 75 <= turn <= 79]
+    assert (told, asked[2]["content"]) == ([], 77)
 
 
 def test_peak_is_a_number_or_the_process_is_lost(serve: Serve) -> None:
@@ -80,12 +96,12 @@ def test_peak_is_a_number_or_the_process_is_lost(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("replies", "kind", "said"),
     [
-        ([READY, DRAWN, b""], "TIMEOUT", "no answer within 0.2 s"),
+        ([READY, SETTLED, DRAWN, b""], "TIMEOUT", "no answer within 0.2 s"),
         ([READY], "CRASH", "timing process ended"),
-        ([READY, DRAWN, b'{"worker_s": -1}\n'], "CRASH", "worker_s"),
-        ([READY, DRAWN, b'{"worker_s": true}\n'], "CRASH", "worker_s"),
-        ([READY, DRAWN, b'{"worker_s": NaN}\n'], "CRASH", "NaN"),
-        ([READY, DRAWN, b"{}\n"], "CRASH", "worker_s"),
+        ([READY, SETTLED, DRAWN, b'{"worker_s": -1}\n'], "CRASH", "worker_s"),
+        ([READY, SETTLED, DRAWN, b'{"worker_s": true}\n'], "CRASH", "worker_s"),
+        ([READY, SETTLED, DRAWN, b'{"worker_s": NaN}\n'], "CRASH", "NaN"),
+        ([READY, SETTLED, DRAWN, b"{}\n"], "CRASH", "worker_s"),
         ([b'{"fault": {"code": "KERNEL", "message": "no build"}}\n'], "CRASH", "[KERNEL] no build"),
         ([b'{"fault": 1}\n'], "CRASH", "a fault is no object"),
     ],
