@@ -1,0 +1,40 @@
+"""Refusal codes of the deployer's machine: live facts, files, loading, and the choice between certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+LIVE_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
+    # live facts
+    "FORM": (10, "certified for another form or phase than is attached for", "certify this form, or attach for that"),
+    "DEVICE": (10, "the device differs, or the tensors lie on another one", "use the certified device or settings"),
+    "SOFTWARE": (10, "an installed version, or the bytes of a distribution, differ", "install the certified version"),
+    "HOST": (10, "class, library, source or settings of the host differ", "load the host that was certified"),
+    "SEAT": (10, "the model lacks a module or tensor of a seat", "load the host that was certified"),
+    "DTYPE": (10, "a seat's boundary has another dtype than its record", "ask the issuer"),
+    "WEIGHTS": (10, "the weights in memory are not the certified ones", "load the certified checkpoint, unmerged"),
+    "DIMS": (10, "sizes of the model's tensors are not the certified ones", "load the checkpoint that was certified"),
+    "CELL_STRUCTURE": (10, "the installed structure has another version", "install the certified release"),
+    "CELL_IMPL": (10, "the installed impl has another version", "install the certified release"),
+    # files
+    "KERNEL_TREE": (11, "a kernel file is missing, extra or different", "download the certified revision again"),
+    "ROLE_FILE": (11, "a file of the impl, structure, host or scheme is missing, extra or different, or has no role",
+                  "install the certified release, unchanged"),
+    "ARTEFACT": (11, "the calibration artefact is missing or different", "keep artefacts beside their certificates"),
+    "TREE_SYMLINK": (11, "a certified folder holds a symbolic link", "copy the folder without links"),
+    "TREE_BYTECODE": (11, "a certified folder holds bytecode, which would run in place of the source", "remove it"),
+    "TREE_SPECIAL": (11, "a certified folder holds a pipe, socket or device", "remove it"),
+    "PRIVATE_DIR": (13, "the private folder for verified copies exists already", "clear the temporary folder"),
+    # loading
+    "BIND": (14, "the impl refuses the seat", "read the reason; the seat is not what the impl takes"),
+    "SMOKE": (14, "the bound seat's one call gave a wrong shape or dtype, a NaN or an infinity", "tell the issuer"),
+    # choice
+    "NOT_CERTIFIED": (16, "the certificate itself lists this seat as refused", "nothing: the host's module stays"),
+    "NO_PLAN": (16, "the policy activates plans and no accepted plan names this cell", "get the plan certificate"),
+    "OVERLAP": (16, "a newer certificate or plan holds the seats already", "nothing: the newer one runs"),
+    "SEATED": (16, "the seat is attached already", "detach the other handle first"),
+    # endings of a run that certifies
+    "WITHHELD": (0, "statements could not be made", "read the reason that is named beside it"),
+    "PLANTED": (0, "statements or certificates lie in the output folder that the run did not write", "remove them"),
+}  # fmt: skip
