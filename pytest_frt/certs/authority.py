@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from pytest_frt.cell import RecordKey
-from pytest_frt.certs.policy import Policy, Require, Rule, matches
+from pytest_frt.certs.policy_types import Policy, Require, Rule, matches
 from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.statement import CellCertificate, Certificate, PlanCertificate
 from pytest_frt.contracts.device import DeviceFacts
@@ -60,7 +60,7 @@ def authorise(certificate: Certificate, owners: frozenset[str], policy: Policy) 
         raise CertificateRefused(
             "NO_RULE", f"no rule of {policy.source} lets issuer {certificate.issuer} certify {certificate.title}"
         )
-    met = tuple(rule for rule in about if len(rule.signers & owners) >= rule.threshold)
+    met = tuple(rule for rule in about if rule.met_by(owners))
     if not met:
         rule = about[0]
         raise CertificateRefused(
@@ -69,6 +69,17 @@ def authorise(certificate: Certificate, owners: frozenset[str], policy: Policy) 
             f"({', '.join(sorted(owners))} signed; {', '.join(sorted(rule.signers))} may)",
         )
     return met
+
+
+def serial_floor(certificate: Certificate, rules: Sequence[Rule]) -> None:
+    """Refuse a serial below ``min_serial`` of any rule that lets it in; this part of step 12 needs no memory.
+
+    Raises:
+        CertificateRefused: ``SERIAL_MIN``, with both numbers.
+    """
+    lowest = max(rule.min_serial for rule in rules)
+    if certificate.serial < lowest:
+        raise CertificateRefused("SERIAL_MIN", f"serial {certificate.serial} is below min_serial = {lowest}")
 
 
 def stated(certificate: Certificate, policy: Policy) -> None:

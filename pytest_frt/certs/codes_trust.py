@@ -32,4 +32,6 @@ TRUST_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     # composition
     "PLAN_MEMBER": (12, "a member of the plan is refused, absent, or of another host, device or software",
                     "repair what refuses the member; keep a plan and its cells together"),
+    # what is current
+    "SERIAL_MIN": (12, "the serial is below the rule's min_serial", "get the newer certificate"),
 }  # fmt: skip

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
@@ -21,16 +20,31 @@ from pytest_frt.certs.decode import OPS
 from pytest_frt.certs.files import read_owned
 from pytest_frt.certs.gates import Floor
 from pytest_frt.certs.keys import PublicKey, parse_public
+from pytest_frt.certs.policy_types import (
+    ANY,
+    DEFAULT_INDEX_DAYS,
+    Deny,
+    IndexNeed,
+    Pin,
+    Policy,
+    Require,
+    Rule,
+    TrustedKey,
+    matches,
+)
 from pytest_frt.certs.reading import Node
 from pytest_frt.certs.strict_json import STATEMENT, check_strings
 from pytest_frt.errors import CertificateRefused
 
+__all__ = [
+    "ANY", "DEFAULT_INDEX_DAYS", "DEFAULT_LIFE_DAYS", "DEFAULT_SKEW_S", "SCHEMA", "Deny", "IndexNeed", "Pin", "Policy",
+    "Require", "Rule", "TrustedKey", "load", "matches", "parse",
+]  # fmt: skip
 T = TypeVar("T")
 
 SCHEMA: Final = "frt-trust/1"
 STATUSES: Final = ("active", "retired", "revoked")
 COMPOSITIONS: Final = ("cell", "plan")
-ANY: Final = "*"
 DEFAULT_SKEW_S: Final = 300
 DEFAULT_LIFE_DAYS: Final = 400
 _FILE_CAP: Final = 1024 * 1024
@@ -38,89 +52,8 @@ _MAX_SKEW_S: Final = 3_600
 _MAX_LIFE_DAYS: Final = 3_650
 _TOP: Final = (
     "schema", "version", "expires", "min_time", "skew_s", "max_life_days", "weights", "revision", "composition",
-    "allow_warn", "allow_synthetic", "require", "deny", "floors", "key", "rule",
+    "allow_warn", "allow_synthetic", "allow_rollback", "index", "require", "deny", "floors", "key", "rule",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class TrustedKey:
-    """A key of the policy. ``retired``: signs nothing new, old signatures stand. ``revoked``: all it signed is dead."""
-
-    owner: str
-    public: PublicKey
-    valid_from: datetime
-    valid_until: datetime
-    status: str
-
-    def alive(self, now: datetime) -> bool:
-        """Report whether a signature of this key may count at ``now``."""
-        if self.status == "revoked" or now < self.valid_from:
-            return False
-        return self.status == "retired" or now <= self.valid_until
-
-    def covers(self, issued: datetime) -> bool:
-        """Report whether the key was valid when the certificate says it was issued."""
-        return self.valid_from <= issued <= self.valid_until
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What a set of signers may certify together for one issuer. Patterns are exact, ``*``, or end in ``/*``."""
-
-    issuer: str
-    signers: frozenset[str]
-    threshold: int
-    structures: tuple[str, ...]
-    kernels: tuple[str, ...]
-    hosts: tuple[str, ...]
-    devices: tuple[str, ...]
-    schemes: tuple[str, ...]
-    floors: tuple[Floor, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Deny:
-    """One denied thing: ``kind`` is ``payload``, ``tree``, ``key`` or ``commit`` (repo@revision)."""
-
-    kind: str
-    value: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Require:
-    """What a certificate must state: software distributions, facts of ``device``, facts or libraries of ``host``."""
-
-    software: tuple[str, ...] = ("torch",)
-    device: tuple[str, ...] = ("arch", "name")
-    host: tuple[str, ...] = ("configDigest", "moduleSourceDigest")
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """A loaded policy; see the module and ``frt trust init`` for the meaning of each member."""
-
-    source: str
-    version: int
-    expires: datetime
-    min_time: datetime
-    skew: timedelta
-    max_life: timedelta
-    composition: str
-    allow_warn: bool
-    allow_synthetic: bool
-    require: Require
-    deny: tuple[Deny, ...]
-    floors: tuple[Floor, ...]
-    keys: tuple[TrustedKey, ...]
-    rules: tuple[Rule, ...]
-
-
-def matches(pattern: str, value: str) -> bool:
-    """Report whether ``value`` is ``pattern``, or lies below it when it ends in ``/*`` after a whole segment."""
-    if pattern == ANY:
-        return True
-    return value.startswith(pattern[:-1]) if pattern.endswith("/*") else value == pattern
 
 
 def load(path: str | Path) -> Policy:
@@ -154,6 +87,8 @@ def parse(data: bytes, source: str = "policy") -> Policy:
     _optional(root, "revision", lambda node: node.word(("bytes",)), "bytes")
     keys = tuple(_key(node) for node in root.get("key").items())
     _check_keys(keys)
+    rules = _rules(root.get("rule"), frozenset(key.owner for key in keys))
+    issuers = frozenset(rule.issuer for rule in rules)
     return Policy(
         source=source,
         version=root.get("version").integer(1),
@@ -170,7 +105,9 @@ def parse(data: bytes, source: str = "policy") -> Policy:
         deny=_optional(root, "deny", lambda node: tuple(_deny(item) for item in node.items()), ()),
         floors=_optional(root, "floors", lambda node: _floors(node, "the policy"), ()),
         keys=keys,
-        rules=_rules(root.get("rule"), frozenset(key.owner for key in keys)),
+        rules=rules,
+        index=_optional(root, "index", lambda node: _index(node, issuers), IndexNeed()),
+        allow_rollback=_optional(root, "allow_rollback", lambda node: tuple(_pin(item) for item in node.items()), ()),
     )
 
 
@@ -226,7 +163,7 @@ def _rules(node: Node, owners: frozenset[str]) -> tuple[Rule, ...]:
 
 def _rule(node: Node, number: int) -> Rule:
     patterns = ("structures", "kernels", "hosts", "devices", "schemes")
-    node.only(("issuer", "signers", "threshold", "floors", *patterns))
+    node.only(("issuer", "signers", "threshold", "floors", "min_serial", *patterns))
     return Rule(
         issuer=node.get("issuer").identifier(),
         signers=frozenset(item.identifier() for item in node.get("signers").items()),
@@ -237,6 +174,7 @@ def _rule(node: Node, number: int) -> Rule:
         devices=_patterns(node.get("devices")),
         schemes=_patterns(node.get("schemes")),
         floors=_optional(node, "floors", lambda n: _floors(n, f"rule {number}"), ()),
+        min_serial=_optional(node, "min_serial", Node.integer, 0),
     )
 
 
@@ -269,6 +207,21 @@ def _require(node: Node) -> Require:
         device=_optional(node, "device", Node.texts, default.device),
         host=_optional(node, "host", Node.texts, default.host),
     )
+
+
+def _index(node: Node, issuers: frozenset[str]) -> IndexNeed:
+    node.only(("required", "issuers", "max_life_days"))
+    named = node.find("issuers")
+    own = tuple((name, item.flag()) for name, item in named.pairs()) if named else ()
+    if strangers := sorted({name for name, _ in own} - issuers):
+        raise CertificateRefused("POLICY_SCHEMA", f"{node.where}.issuers names {strangers[0]}, who has no rule")
+    days = _optional(node, "max_life_days", lambda n: n.integer(1, _MAX_LIFE_DAYS), DEFAULT_INDEX_DAYS)
+    return IndexNeed(node.get("required").flag(), own, timedelta(days=days))
+
+
+def _pin(node: Node) -> Pin:
+    node.only(("payload", "reason"))
+    return Pin(node.get("payload").sha256(), node.get("reason").text())
 
 
 def _deny(node: Node) -> Deny:

@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_frt.certs.keys import PublicKey
 from pytest_frt.certs.mandatory import RULES
-from pytest_frt.certs.policy import DEFAULT_LIFE_DAYS, DEFAULT_SKEW_S, SCHEMA
+from pytest_frt.certs.policy import DEFAULT_INDEX_DAYS, DEFAULT_LIFE_DAYS, DEFAULT_SKEW_S, SCHEMA
 from pytest_frt.certs.reading import time_text
 
 POLICY_LIFE: Final = timedelta(days=365)
@@ -28,6 +28,12 @@ composition = "plan"              # activate what was judged together; "cell" ta
 allow_warn = false                # true takes gates that only reached their warn band
 allow_synthetic = false           # true takes hosts on random weights (continuous integration)
 # deny = [{{ tree = "<sha256>", reason = "..." }}]   also: payload, key, or repo with revision
+# allow_rollback = [{{ payload = "<sha256>", reason = "..." }}]   an older certificate that is kept on purpose
+
+[index]                           # a publisher's signed list of what is current and what is revoked
+required = false                  # true refuses what no fresh index of its issuer lists; revocations always count
+# issuers = {{ {owner} = true }}     what one issuer needs, whatever "required" says
+max_life_days = {index_life}               # an index that claims to live longer is refused
 
 [require]                         # must be stated by a certificate
 software = ["torch"]
@@ -44,7 +50,8 @@ status = "active"                 # retired: signs nothing new; revoked: all it 
 [[rule]]
 issuer = "{owner}"
 signers = ["{owner}"]
-threshold = 1
+threshold = 1                     # distinct owners, never keys or signatures
+min_serial = 0                    # refuses lower serials also where nothing is remembered
 structures = ["*"]
 kernels = ["*"]
 hosts = ["*"]
@@ -63,6 +70,7 @@ def starter_policy(public: PublicKey, owner: str, now: datetime) -> str:
         now=time_text(now),
         skew=DEFAULT_SKEW_S,
         life=DEFAULT_LIFE_DAYS,
+        index_life=DEFAULT_INDEX_DAYS,
         owner=owner,
         public=public.text,
         key_from=time_text(now - KEY_BEFORE),  # statements may be older than the policy that comes to trust them

@@ -30,7 +30,7 @@ from pytest_frt.certs import store
 from pytest_frt.certs.authority import authorise, deny, in_time, stated
 from pytest_frt.certs.dsse import Envelope, parse_envelope, signers
 from pytest_frt.certs.gates import Demand, Judged, judge, judge_plan
-from pytest_frt.certs.policy import Policy, TrustedKey
+from pytest_frt.certs.policy_types import Policy, TrustedKey
 from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.statement import CellCertificate, Certificate, PlanCertificate, parse_payload
 from pytest_frt.contracts.host import HostFacts

@@ -46,8 +46,19 @@ SPOILED = [
     ("deny of a repo at any revision", "deny = []", 'deny = [{ repo = "a/b", reason = "x" }]', "POLICY_SCHEMA"),
     ("duplicate toml key", "version = 7", "version = 7\nversion = 8", "POLICY_SYNTAX"),
     ("no toml", "version = 7", "version 7", "POLICY_SYNTAX"),
+    ("index without required", "deny = []", "index = { max_life_days = 14 }", "POLICY_SCHEMA"),
+    ("index required as text", "deny = []", 'index = { required = "yes" }', "POLICY_SCHEMA"),
+    ("typo in index", "deny = []", "index = { required = true, max_life = 14 }", "POLICY_SCHEMA"),
+    ("index of an issuer without a rule", "deny = []", "index = { required = false, issuers = { acne = true } }",
+     "POLICY_SCHEMA"),
+    ("index that lives for ever", "deny = []", "index = { required = true, max_life_days = 99999 }", "POLICY_SCHEMA"),
+    ("min_serial below zero", "threshold = 1", "threshold = 1\nmin_serial = -1", "POLICY_SCHEMA"),
+    ("min_serial as text", "threshold = 1", 'threshold = 1\nmin_serial = "5"', "POLICY_SCHEMA"),
+    ("pin without a reason", "deny = []", 'allow_rollback = [{ payload = "' + "a" * 64 + '" }]', "POLICY_SCHEMA"),
+    ("pin of half a digest", "deny = []", 'allow_rollback = [{ payload = "aa", reason = "x" }]', "DIGEST"),
+    ("pin of a tree", "deny = []", 'allow_rollback = [{ tree = "' + "a" * 64 + '", reason = "x" }]', "POLICY_SCHEMA"),
     ("weak key", "ed25519:", "ed25519:AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=#", "KEY_FORMAT"),
-]
+]  # fmt: skip
 
 
 def code_of(text: str | bytes) -> str:
@@ -70,6 +81,14 @@ def test_what_must_be_said_has_no_default(world: World, name: str) -> None:
     assert name in document
     lines = world.policy_text.replace(f"[[{name}]]", "[[x]]").splitlines()
     assert code_of("\n".join(line for line in lines if not line.startswith(f"{name} ="))) == "POLICY_SCHEMA"
+
+
+def test_an_issuer_may_need_an_index_that_others_do_not(world: World) -> None:
+    asked = policy.parse(world.policy_text.replace(
+        "deny = []", "index = { required = false, issuers = { acme = true } }").encode())  # fmt: skip
+    assert (asked.index.of("acme"), asked.index.of("other")) == (True, False)
+    silent = policy.parse(world.policy_text.encode())
+    assert (silent.index.of("acme"), silent.rules[0].min_serial, silent.pinned) == (False, 0, frozenset())
 
 
 def test_k3_one_key_under_two_owners(world: World) -> None:
