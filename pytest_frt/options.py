@@ -95,7 +95,14 @@ OPTIONS: Final = (
         metavar="EXPR",
     ),
     Option("family-alpha", "level that all records and unions share when each sits at the margin, e.g. 0.01", "number"),
-    Option("kernel", "kernel build to judge in place of the one each impl names", "path"),
+    Option(
+        "kernel",
+        "kernel project, REPO=PATH or cached release REPO@REVISION to judge in place of the build that its impls name; "
+        "other impls are left out (repeatable, commas)",
+        "list",
+        (),
+        metavar="PATH|REPO@REVISION",
+    ),
     Option("threads", "math threads of workers; default: the machine's processors", "int"),
     Option("comparison", "show the compiled host beside certified plans, in one process", "switch", default=True),
 )

@@ -17,6 +17,8 @@ from pytest_frt.options import BY_KEY, DIMENSIONS, TABLE, Option, nearest, read_
 from pytest_frt.report import drawing
 from pytest_frt.report.beside import LAST
 from pytest_frt.run.config import RunConfig, Selection
+from pytest_frt.run.kernel_words import CachedRelease, KernelWord, parse_kernel
+from pytest_frt.spec.hub_cache import client_cache, local_kernels
 
 if TYPE_CHECKING:
     import pytest
@@ -183,6 +185,11 @@ def _page(settings: Settings, *, is_worker: bool) -> str | None:
     return str(page) if page else None
 
 
+def _kernels(settings: Settings) -> tuple[KernelWord, ...]:
+    words = settings.get("kernel")
+    return tuple(parse_kernel(word, settings.base("kernel"), settings.origins["kernel"]) for word in words)
+
+
 def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfig:
     """Build the run's settings.
 
@@ -201,10 +208,10 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
     quick, key = settings.get("quick"), None if is_worker else settings.path("sign_key")
     if key is not None and not key.is_file():
         raise UsageFault(f"sign_key = {key} from {settings.origins['sign_key']} is no file", hint="frt keygen OUT")
-    checkpoint, kernel, report = settings.path("checkpoint"), settings.path("kernel"), settings.path("json")
-    for name, folder in (("checkpoint", checkpoint), ("kernel", kernel)):
-        if folder is not None and not folder.is_dir():
-            raise UsageFault(f"{name} = {folder} from {settings.origins[name]} is no directory", hint="check the path")
+    checkpoint, report, kernel = settings.path("checkpoint"), settings.path("json"), _kernels(settings)
+    if checkpoint is not None and not checkpoint.is_dir():
+        origin = settings.origins["checkpoint"]
+        raise UsageFault(f"checkpoint = {checkpoint} from {origin} is no directory", hint="check the path")
     return RunConfig(
         selection=Selection(include, exclude),
         forms=settings.get("form"),
@@ -217,7 +224,9 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
         issuer=settings.get("issuer"),
         quick=quick,
         timing=not settings.get("no_timing"),
-        kernel=str(kernel) if kernel else None,
+        kernel=kernel,
+        kernel_cache=str(client_cache(os.environ)) if any(isinstance(one, CachedRelease) for one in kernel) else "",
+        local_kernels=local_kernels(os.environ) if kernel else (),
         json=str(report) if report else None,
         html=_page(settings, is_worker=is_worker),
         threads=_at_least(settings, "threads", 1, threads),

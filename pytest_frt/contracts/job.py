@@ -41,6 +41,7 @@ class UnitRef:
         kernel_digest: frt-tree-v1 digest of the variant directory, checked before loading.
         rows: Admitted row band; other rows run the host and are counted as band dispatch.
         seats: Seat ids to take; empty means every seat of the structure.
+        kernel_revision: Commit the build was published at, a claim; empty for a local build.
     """
 
     structure: str
@@ -54,6 +55,7 @@ class UnitRef:
     kernel_digest: str
     rows: tuple[int, int]
     seats: tuple[str, ...] = ()
+    kernel_revision: str = ""
 
     @property
     def id(self) -> str:

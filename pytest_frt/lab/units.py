@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -72,6 +72,7 @@ def load_unit(ref: UnitRef) -> LoadedUnit:
             f"the judge resolved {ref.kernel_digest}",
             hint="do not rebuild a kernel while it is being certified",
         )
+    facts = replace(facts, revision=ref.kernel_revision or facts.revision)
     return LoadedUnit(ref, load_impl(ref.impl_file), scheme, module, facts)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_frt.certs import keys
+from pytest_frt.contracts.job import UnitRef
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.errors import FrtError
 from pytest_frt.registry import Registry
@@ -43,6 +44,12 @@ def key_line(settings: RunConfig) -> str:
         return f"{settings.sign_key}, opened at the end ({public.name}: {fault.message})"
 
 
+def _kernel(unit: UnitRef) -> str:
+    """Return which build of a kernel is judged: its commit or, for a local one, its folder; and its tree digest."""
+    where = f"commit {unit.kernel_revision}" if unit.kernel_revision else unit.kernel_path
+    return f"{unit.kernel_repo} {Path(unit.kernel_path).name}, {where}, tree {unit.kernel_digest}"
+
+
 def header(settings: RunConfig, registry: Registry, plan: RunPlan, *, verbose: bool) -> list[str]:
     """Return the lines that pytest shows above the items; ``verbose`` adds where settings came from."""
     cpu, *gpus = machine_facts()
@@ -57,6 +64,8 @@ def header(settings: RunConfig, registry: Registry, plan: RunPlan, *, verbose: b
         f"frt: out {settings.out}",
         f"frt: {len(plan.records)} records, {len(plan.unions)} unions, {len(plan.not_supported)} cells not supported",
     ]
+    if settings.kernel:
+        out += dict.fromkeys(f"frt: kernel {_kernel(record.unit)}" for record in plan.records)
     if settings.fraction:
         index, count = settings.fraction
         out.append(f"frt: fraction {index} of {count}; {len(plan.aside)} records are left to the others")

@@ -89,7 +89,7 @@ class Rerun:
             "seed": str(settings.seed),
             "threads": str(settings.threads),
             "checkpoint": settings.checkpoint,
-            "kernel": settings.kernel,
+            "kernel": ",".join(word.word for word in settings.kernel),
         }
         words = [f"--frt-{name}={value}" for name, value in options.items() if value]
         words += ["--frt-quick"] if settings.quick else []

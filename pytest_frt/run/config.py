@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pytest_frt.run.kernel_words import KernelWord
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -34,7 +36,7 @@ class RunConfig:
         issuer: Issuer name written into statements.
         quick: Provisional net-win form; certifies nothing.
         timing: False stops after the contract gate.
-        kernel: Kernel build that overrides the ones impls name, or None.
+        kernel: Kernel builds that take the place of the ones their impls name; empty takes those.
         json: Path of the JSON report, or None.
         threads: Intra-op threads of workers.
         comparison: Show the compiled host beside certified plans.
@@ -47,6 +49,8 @@ class RunConfig:
         family_alpha: Chance of any false win among all records and unions at the margin, or None for the rule's each.
         compare: JSON report of an earlier run to compare with, or None.
         compare_fail: Regressions that fail the run, e.g. ``("ratio:2%",)``.
+        kernel_cache: Absolute directory of the kernel client's cache; empty when no release is asked for.
+        local_kernels: Repo ids that ``LOCAL_KERNELS`` overrides.
     """
 
     selection: Selection
@@ -60,7 +64,7 @@ class RunConfig:
     issuer: str
     quick: bool
     timing: bool
-    kernel: str | None
+    kernel: tuple[KernelWord, ...]
     json: str | None
     threads: int
     comparison: bool
@@ -73,3 +77,5 @@ class RunConfig:
     family_alpha: float | None = None
     compare: str | None = None
     compare_fail: tuple[str, ...] = ()
+    kernel_cache: str = ""
+    local_kernels: tuple[str, ...] = ()

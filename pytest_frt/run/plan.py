@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_frt.cell import Cell, RecordKey
@@ -13,8 +12,8 @@ from pytest_frt.contracts.job import HostRef, UnitRef
 from pytest_frt.errors import KernelUnavailable, UsageFault
 from pytest_frt.expand import NotSupported, expand
 from pytest_frt.rules.net_win import family_level
+from pytest_frt.run.kernels import kernels_of
 from pytest_frt.run.nearest import record_hint
-from pytest_frt.seat.kernel_build import KernelBuild, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.host import HostSpec, PhaseSpec
     from pytest_frt.registry import Registry
     from pytest_frt.run.config import RunConfig
+    from pytest_frt.run.kernels import Kernels
     from pytest_frt.run.resume import Kept, Resumed
 
 
@@ -134,28 +134,7 @@ def _phases(config: RunConfig, spec: HostSpec) -> list[PhaseSpec]:
     return [p for p in kept if not any(fnmatchcase(p.name, g) for g in drop)]
 
 
-class _Kernels:
-    """Finds each kernel once: a build is read and hashed, and many cells share one.
-
-    Args:
-        override: Kernel build to take in the place of every other.
-    """
-
-    def __init__(self, override: str | None) -> None:
-        self._override = Path(override) if override else None
-        self._found: dict[tuple[str, str], KernelBuild | KernelUnavailable] = {}
-
-    def of(self, repo: str, kind: str) -> KernelBuild | KernelUnavailable:
-        """Return the build that serves a device kind of this machine, or why there is none."""
-        if (repo, kind) not in self._found:
-            try:
-                self._found[repo, kind] = resolve(repo, override=self._override, backend=kind)
-            except KernelUnavailable as absent:
-                self._found[repo, kind] = absent
-        return self._found[repo, kind]
-
-
-def _unit(cell: Cell, registry: Registry, kernels: _Kernels) -> UnitRef | NotSupported:
+def _unit(cell: Cell, registry: Registry, kernels: Kernels) -> UnitRef | NotSupported:
     entry = registry.impl(cell.structure, cell.impl)
     kernel = kernels.of(entry.impl.kernel, registry.device(cell.device).spec.kind)
     if isinstance(kernel, KernelUnavailable):
@@ -171,6 +150,7 @@ def _unit(cell: Cell, registry: Registry, kernels: _Kernels) -> UnitRef | NotSup
         kernel_path=str(kernel.folder),
         kernel_digest=kernel.facts.tree_digest,
         rows=entry.impl.rows[cell.scheme],
+        kernel_revision="" if kernel.facts.revision == kernel.facts.tree_digest else kernel.facts.revision,
     )
 
 
@@ -183,12 +163,14 @@ def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]
         facts: The present devices.
 
     Raises:
-        UsageFault: a filter matches nothing, or a host lacks the wanted size.
+        UsageFault: a filter matches nothing, a host lacks the wanted size, or a kernel that was given serves nothing.
     """
     records: list[RecordPlan] = []
     absent: list[NotSupported] = []
-    kernels = _Kernels(config.kernel)
+    kernels = kernels_of(config, registry)
     for planned in expand(config.selection, registry, facts):
+        if not kernels.selects(registry.impl(planned.cell.structure, planned.cell.impl).impl.kernel):
+            continue
         if isinstance(planned, NotSupported):
             absent.append(planned)
             continue
@@ -223,6 +205,7 @@ def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]
                 for phase in phases
                 for cache in config.cache_states
             ]
+    kernels.check_served()
     kept, absent = _by_id(config, records, absent)
     # One regime of a host after the other: witnesses of the timing lab stay loaded while it lasts.
     kept.sort(key=lambda record: (record.host.name, record.key.form, record.key.cache, record.key.phase))

@@ -119,8 +119,8 @@ def read_build(repo: str, path: Path, *, backend: str | None = None, revision: s
         KernelRefused: the metadata cannot be used.
         TreeInvalid: as for :func:`resolve`.
     """
-    folder = _variant_folder(path.resolve(), backend)
-    if (inner := _variant_folder(folder, backend)) != folder:
+    folder = variant_folder(path.resolve(), backend)
+    if (inner := variant_folder(folder, backend)) != folder:
         raise KernelRefused(f"{folder} holds another build, {inner.name}: the client would load that one")
     # Installers compile what they install, so our own folder may hold bytecode; the import below reads none.
     files = tree_files(folder, leave_bytecode=is_own(folder))
@@ -130,7 +130,12 @@ def read_build(repo: str, path: Path, *, backend: str | None = None, revision: s
     return KernelBuild(folder, metadata["id"], metadata["version"], metadata["backend"]["type"], files, facts)
 
 
-def _variant_folder(path: Path, backend: str | None) -> Path:
+def variant_folder(path: Path, backend: str | None) -> Path:
+    """Return the variant of a kernel project, ``build`` folder or variant folder that serves this machine.
+
+    Raises:
+        KernelUnavailable: none does, with the reason of each.
+    """
     variants = importlib.import_module("kernels.variants")
     trace: list[Any] = []
     for base in (path, path / "build"):

@@ -23,6 +23,7 @@ from pytest_frt.registry import Provider, Registry
 from pytest_frt.rules.fold import RECORD_GATES, Folded, fold
 from pytest_frt.run.bench import Bench
 from pytest_frt.run.config import RunConfig, Selection
+from pytest_frt.run.kernel_words import LocalBuild
 from pytest_frt.run.plan import RecordPlan, plan_run
 from pytest_frt.run.progress import Silent
 from pytest_frt.run.results import GateResult
@@ -66,7 +67,7 @@ def settings(folder: Path) -> RunConfig:
         issuer="tests",
         quick=False,
         timing=False,
-        kernel=str(folder / "kernel"),
+        kernel=(LocalBuild(str(folder / "kernel"), "pytest-frt/frt-cpu"),),
         json=None,
         threads=1,
         comparison=False,

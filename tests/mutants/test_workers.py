@@ -56,7 +56,7 @@ def settings(folder: Path) -> RunConfig:
         issuer="tests",
         quick=False,
         timing=False,
-        kernel=None,
+        kernel=(),
         json=None,
         threads=1,
         comparison=False,

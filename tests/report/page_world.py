@@ -35,7 +35,7 @@ RATIOS = ((1.10, 1.12, 1.08), (1.01, 1.14, 1.11))
 UNREADABLE = Fault("CHECKPOINT", "weights of lost cannot be read\n  next: fetch them again", 4)
 SETTINGS = RunConfig(
     Selection({"host": ("toy", "lost")}), ("eager",), None, None, "out", "cache", 7, None, "self", quick=False,
-    timing=True, kernel=None, json=None, threads=2, comparison=True,
+    timing=True, kernel=(), json=None, threads=2, comparison=True,
     origins={"host": "command line", "seed": "[tool.pytest_frt]", "threads": "default"},
 )  # fmt: skip
 

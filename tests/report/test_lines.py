@@ -18,7 +18,7 @@ from pytest_frt.run.results import GateResult, UnionResult
 
 KEY = RecordKey.parse("decoder_ffn-torch_packed-toy-w16a32-cpu@compiled.decode.real.hot")
 SETTINGS = RunConfig(
-    Selection(), ("eager",), None, None, "/o", "/c", 7, None, "self", quick=False, timing=True, kernel=None, json=None,
+    Selection(), ("eager",), None, None, "/o", "/c", 7, None, "self", quick=False, timing=True, kernel=(), json=None,
     threads=2, comparison=True,
 )  # fmt: skip
 

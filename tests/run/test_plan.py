@@ -33,7 +33,7 @@ def plan(
     **globs: str,
 ) -> RunPlan:
     include = {name: (glob,) for name, glob in (ONE | globs).items() if glob}
-    plain: dict[str, Any] = dict.fromkeys(("checkpoint", "sign_key", "kernel", "json"))
+    plain: dict[str, Any] = dict.fromkeys(("checkpoint", "sign_key", "json")) | {"kernel": ()}
     flags: dict[str, Any] = {"quick": False, "timing": True, "comparison": False, "seed": 3, "threads": 2}
     config = RunConfig(Selection(include), forms, size, out="/out", cache="/cache", issuer="", **plain, **flags)
     return plan_run(replace(config, cache_states=cache_states), registry, [CPU])

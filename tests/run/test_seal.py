@@ -22,7 +22,7 @@ NAME = RECORD.key.id
 
 
 def settings(out: Path, sign_key: str | None = None) -> RunConfig:
-    plain: dict[str, Any] = dict.fromkeys(("size", "checkpoint", "kernel", "json"))
+    plain: dict[str, Any] = dict.fromkeys(("size", "checkpoint", "json")) | {"kernel": ()}
     numbers: dict[str, Any] = {"seed": 7, "threads": 1, "quick": False, "timing": True, "comparison": False}
     return RunConfig(
         Selection(), ("eager",), out=str(out), cache="", sign_key=sign_key, issuer="acme", **plain, **numbers
