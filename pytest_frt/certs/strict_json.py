@@ -21,7 +21,6 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
 from pytest_frt.errors import CertificateRefused
@@ -36,6 +35,7 @@ _MAX_INT_DIGITS: Final = len(str(MAX_INT))
 _BOM: Final = b"\xef\xbb\xbf"
 # The closing quote is optional, so that an unterminated string costs one pass; the parser refuses it later.
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_PRINTABLE: Final = bytes(range(0x20, 0x7F))
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _OPENING: Final = frozenset(b"[{")
 
@@ -62,14 +62,16 @@ def parse(data: bytes, caps: Caps) -> Json:
     """
     text = _decode(data, caps)
     plain = b"\\" not in data
-    parts = data.split(b'"') if plain else []
-    _scan(b"".join(parts[::2]) if plain else _STRING.sub(b"", data), caps)
+    bare = b"".join(data.split(b'"')[::2]) if plain else _STRING.sub(b"", data)
+    _scan(bare, caps)
+    objects: list[dict[str, Json]] = []
     try:
-        value: Json = _DECODER.decode(text)
+        value: Json = _decoder(objects).decode(text)
     except json.JSONDecodeError as error:
         raise CertificateRefused("JSON_SYNTAX", f"not JSON at character {error.pos}: {error.msg}") from None
-    # Without an escape every string is a piece of the text as it stands, and no piece between quotes is longer.
-    if not (plain and text.isascii() and text.isprintable() and max(map(len, parts)) <= caps.string):
+    _check_keys(objects, bare.count(b":"))
+    # Without an escape every string is a piece of the text as it stands, so that printable text has printable strings.
+    if not plain or data.translate(None, _PRINTABLE) or not _quotes_within(data, caps.string):
         check_strings(value, caps.string)
     return value
 
@@ -144,19 +146,41 @@ def _scan(bare: bytes, caps: Caps) -> None:
             raise CertificateRefused("JSON_DEPTH", f"nested deeper than {caps.depth}")
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise CertificateRefused("JSON_DUPKEY", f"an object of {len(pairs)} members repeats a key")
-    if not _distinct(tuple(members)):
-        raise CertificateRefused("JSON_DUPKEY", f"an object of {len(pairs)} members has keys that differ in case only")
-    return members
+def _quotes_within(data: bytes, limit: int) -> bool:
+    """Report whether no more than ``limit`` bytes lie before, between and after quotes."""
+    start = 0
+    while len(data) - start > limit:
+        quote = data.rfind(b'"', start, start + limit + 1)
+        if quote < 0:
+            return False
+        start = quote + 1
+    return True
 
 
-@lru_cache(maxsize=64)  # most objects of a certificate have the keys of their neighbours
-def _distinct(keys: tuple[str, ...]) -> bool:
-    """Report whether keys differ without regard to case: Go matches them so and takes the last one."""
-    return len({key.casefold() for key in keys}) == len(keys)
+def _decoder(objects: list[dict[str, Json]]) -> json.JSONDecoder:
+    """Return a parser that notes every object it closes, those a repeated key drops included."""
+
+    def note(members: dict[str, Json]) -> dict[str, Json]:
+        objects.append(members)
+        return members
+
+    return json.JSONDecoder(object_hook=note, parse_int=_integer, parse_float=_no_float, parse_constant=_no_float)
+
+
+def _check_keys(objects: list[dict[str, Json]], colons: int) -> None:
+    """Refuse repeated keys, and keys that differ in case only: Go matches them so and takes the last one.
+
+    In a text that is JSON, a colon outside strings stands for one member each; a repeated key leaves fewer members.
+    """
+    members = sum(map(len, objects))
+    if members != colons:
+        raise CertificateRefused("JSON_DUPKEY", f"an object repeats a key: {colons} colons, {members} members")
+    names: set[str] = set().union(*objects)
+    if len({name.casefold() for name in names}) == len(names):
+        return
+    for one in objects:  # names of different objects may differ in case only
+        if len({name.casefold() for name in one}) != len(one):
+            raise CertificateRefused("JSON_DUPKEY", "an object has keys that differ in case only")
 
 
 def _integer(text: str) -> int:
@@ -193,8 +217,3 @@ def _check_string(text: str, limit: int) -> None:
         raise CertificateRefused("JSON_STRING", f"a string of {len(text)} characters, over the cap of {limit}")
     if not printable(text):
         raise CertificateRefused("JSON_STRING", "a string holds a control, bidirectional or zero-width character")
-
-
-_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_int=_integer, parse_float=_no_float, parse_constant=_no_float
-)
