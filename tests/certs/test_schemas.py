@@ -127,7 +127,7 @@ def test_schema_and_parser_agree_on_every_spoiled_member(world: World, kind: str
     document = json.loads(MAKERS[kind](world))
     tried = {name: (parses(one), valid(kind, one)) for name, one in family(document)}
     assert {name: both for name, both in tried.items() if len(set(both)) > 1} == {}
-    assert len([name for name, both in tried.items() if not all(both)]) > len(tried) / 2 > 200
+    assert len([name for name, both in tried.items() if not all(both)]) > len(tried) / 2 > 100
 
 
 @pytest.mark.parametrize("spoil", GRAMMAR)
