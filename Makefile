@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint mutation format clean
+.PHONY: demo test lint mutation mutation-verifier format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -25,6 +25,10 @@ lint: $(VENV)/installed
 # About half an hour: changes every condition of gates, rules and measure, one at a time (docs/mutation.md).
 mutation: $(VENV)/installed
 	$(BIN)/python tools/mutate.py
+
+# The same for what verifies certificates; hours, since most of its tests sign and verify.
+mutation-verifier: $(VENV)/installed
+	$(BIN)/python tools/mutate.py pytest_frt/certs/*.py pytest_frt/runtime/match.py
 
 format: $(VENV)/installed
 	$(BIN)/ruff check --fix .

@@ -53,6 +53,14 @@ def test_own_tests_come_first_and_strangers_not_at_all() -> None:
     assert "tests/rules/test_exact.py" not in files
 
 
+def test_the_verifier_is_held_by_the_tests_of_its_own_folder() -> None:
+    files = scope(ROOT, ROOT / "pytest_frt" / "certs" / "gates.py")
+    assert files[0] == "tests/certs/test_gates.py"
+    assert "tests/certs/test_vectors.py" in files
+    assert {Path(file).parent.name for file in files} == {"certs"}
+    assert scope(ROOT, ROOT / "pytest_frt" / "runtime" / "match.py")[0] == "tests/runtime/test_match.py"
+
+
 def test_a_weak_test_lets_its_mutants_live(tmp_path: Path) -> None:
     for name, text in (("pytest_frt/gates/toy.py", JUDGE), ("tests/gates/test_toy.py", WEAK)):
         (tmp_path / name).parent.mkdir(parents=True)

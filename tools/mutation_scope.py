@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Final
 
 FOLDERS: Final = ("gates", "rules", "measure")
-SLOW: Final = re.compile("simulation|large")  # what only many runs or gigabytes can see is seen there, at their price
+"""What is changed unless files are named; a test of any of them may notice."""
+VERIFIER: Final = ("certs", "runtime")
+"""Folders of the verifier; the tests of the folder itself may notice."""
+# What only many runs, many processes or gigabytes can see is seen there, at their price.
+SLOW: Final = re.compile("simulation|large|race|schemas")
 
 
 def dotted(root: Path, path: Path) -> str:
@@ -50,8 +54,9 @@ def reached(root: Path, path: Path) -> frozenset[Path]:
 
 
 def tests_of(root: Path, path: Path) -> list[str]:
-    """Return the test files that import a module: its own, those of its edges first, then the others of ``FOLDERS``."""
-    every = [file for folder in FOLDERS for file in sorted((root / "tests" / folder).glob("test_*.py"))]
+    """Return the test files that import a module: its own, those of its edges first, then the others of its folders."""
+    folders = (path.parent.name,) if path.parent.name in VERIFIER else FOLDERS
+    every = [file for folder in folders for file in sorted((root / "tests" / folder).glob("test_*.py"))]
     every = [file for file in every if not SLOW.search(file.stem) and path in reached(root, file)]
 
     def place(file: Path) -> tuple[bool, bool]:
