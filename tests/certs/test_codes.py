@@ -23,8 +23,10 @@ NO_CODES = {"FAILED", "IMPL", "PASSED", "RECORD"}
 def given(path: Path) -> Iterator[str]:
     """Yield words in capitals: all of a folder where they are codes, elsewhere what a refusal is built with."""
     everything = path.relative_to(SOURCES).parts[0] in FOLDERS and not path.stem.startswith("codes")
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Constant) and everything:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    exported = {id(one) for node in tree.body if _is_all(node) for one in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and everything and id(node) not in exported:
             values: list[ast.expr] = [node]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in REFUSALS:
             values = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -32,6 +34,10 @@ def given(path: Path) -> Iterator[str]:
             continue
         words = [one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         yield from (word for word in words if WORD.fullmatch(word) and word not in NO_CODES)
+
+
+def _is_all(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
 
 
 FOUND = {code: path.name for path in sorted(SOURCES.rglob("*.py")) for code in given(path)}
