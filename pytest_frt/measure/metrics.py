@@ -212,15 +212,22 @@ class _HostSums:
     last_cosine: float = 0.0
 
 
-def _finite_or_zero(tensor: Tensor) -> Tensor:
-    return torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0)
+def _finite_or_zero(tensor: Tensor) -> tuple[Tensor, bool]:
+    """Return the tensor with NaN and Inf zeroed, and whether there was none; one pass where all is finite."""
+    if math.isfinite(float(tensor.sum())):  # a NaN or Inf anywhere leaves none of a finite sum
+        return tensor, True
+    return torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0), bool(torch.isfinite(tensor).all())
+
+
+def _dot(left: Tensor, right: Tensor) -> float:
+    return float(left.flatten() @ right.flatten())
 
 
 def _worst_divergence(expected: Tensor, candidate: Tensor) -> float:
     """Return the largest KL(softmax(expected) || softmax(candidate)) over rows, in nats."""
     log_p, log_q = expected.log_softmax(-1), candidate.log_softmax(-1)
     # max keeps its first argument when nothing compares: a NaN stays one.
-    return max(float((log_p.exp() * (log_p - log_q)).sum(-1).max()), 0.0)
+    return max(float(torch.linalg.vecdot(log_p.exp(), log_p - log_q).max()), 0.0)
 
 
 def _agreeing(candidate: Tensor, expected: Tensor) -> int:
@@ -235,12 +242,12 @@ def _agreeing(candidate: Tensor, expected: Tensor) -> int:
 def _host_sums(candidate: Tensor, expected: Tensor, *, distribution: bool) -> _HostSums:
     sums = _HostSums()
     for raw_c, raw_e in blocks(candidate, expected):
-        sums.finite &= bool(torch.isfinite(raw_c).all() and torch.isfinite(raw_e).all())
-        c, e = _finite_or_zero(raw_c), _finite_or_zero(raw_e)
-        sums.ce += float((c * e).sum())
-        sums.cc += float((c * c).sum())
-        sums.ee += float((e * e).sum())
-        sums.largest = max(sums.largest, float((c - e).abs().max()))
+        (c, sound), (e, exact) = _finite_or_zero(raw_c), _finite_or_zero(raw_e)
+        sums.finite &= sound and exact
+        sums.ce += _dot(c, e)
+        sums.cc += _dot(c, c)
+        sums.ee += _dot(e, e)
+        sums.largest = max(sums.largest, float(torch.linalg.vector_norm(c - e, math.inf)))
         last_c, last_e = c[-1], e[-1]
         sums.last_cosine = cosine(float(last_c @ last_e), float(last_c @ last_c), float(last_e @ last_e))
         if distribution:
