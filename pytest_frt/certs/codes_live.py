@@ -8,15 +8,18 @@ from typing import Final
 LIVE_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     # live facts
     "FORM": (10, "certified for another form or phase than is attached for", "certify this form, or attach for that"),
-    "DEVICE": (10, "the device differs, or the tensors lie on another one", "use the certified device or settings"),
+    "DEVICE": (10, "name or settings of the device differ, or tensors lie elsewhere", "use the certified device, settings"),
     "SOFTWARE": (10, "an installed version, or the bytes of a distribution, differ", "install the certified version"),
-    "HOST": (10, "class, library, source or settings of the host differ", "load the host that was certified"),
+    "HOST": (10, "library, source or settings of the host differ", "load the host that was certified"),
     "SEAT": (10, "the model lacks a module or tensor of a seat", "load the host that was certified"),
     "DTYPE": (10, "a seat's boundary has another dtype than its record", "ask the issuer"),
     "WEIGHTS": (10, "the weights in memory are not the certified ones", "load the certified checkpoint, unmerged"),
     "DIMS": (10, "sizes of the model's tensors are not the certified ones", "load the checkpoint that was certified"),
     "CELL_STRUCTURE": (10, "the installed structure has another version", "install the certified release"),
     "CELL_IMPL": (10, "the installed impl has another version", "install the certified release"),
+    "CELL_HOST": (10, "the model is of another class", "load the host that was certified"),
+    "CELL_SCHEME": (10, "the installed impl does not run the scheme", "install the certified release"),
+    "CELL_DEVICE": (10, "another kind or architecture of device", "get a certificate for this device"),
     # files
     "KERNEL_TREE": (11, "a kernel file is missing, extra or different", "download the certified revision again"),
     "ROLE_FILE": (11, "a file of the impl, structure, host or scheme is missing, extra or different, or has no role",
@@ -25,6 +28,8 @@ LIVE_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     "TREE_SYMLINK": (11, "a certified folder holds a symbolic link", "copy the folder without links"),
     "TREE_BYTECODE": (11, "a certified folder holds bytecode, which would run in place of the source", "remove it"),
     "TREE_SPECIAL": (11, "a certified folder holds a pipe, socket or device", "remove it"),
+    "TREE_FOREIGN": (11, "a file is a hard link to a file of another user", "put a copy in its place"),
+    "TREE_SIZE": (11, "a folder holds more files, bytes or levels than a tree may have", "name the right folder"),
     "PRIVATE_DIR": (13, "the private folder for verified copies exists already", "clear the temporary folder"),
     # loading
     "BIND": (14, "the impl refuses the seat", "read the reason; the seat is not what the impl takes"),

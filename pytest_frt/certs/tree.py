@@ -2,7 +2,8 @@
 
 Hashing files and then loading them by path loads whatever somebody put there in between. ``copy_verified`` therefore
 hashes *while copying* into a fresh directory that only this user can enter; a runtime loads from the copy. Symbolic
-links, bytecode (it would run in place of the source), special files and odd names make a tree invalid.
+links, bytecode (it would run in place of the source), special files, odd names and sizes beyond the caps of
+``spec.tree`` make a tree invalid, and a file that grows while it is copied is read no further than it was long.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import stat
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -32,11 +32,22 @@ def list_files(folder: str | Path) -> tuple[FileDigest, ...]:
     """Return every file below ``folder`` with its sha256, in byte order of its relative name.
 
     Raises:
-        CertificateRefused: ``TREE_SYMLINK``, ``TREE_BYTECODE``, ``TREE_SPECIAL`` or ``NAME``, naming the file;
-            ``KERNEL_TREE`` when the directory cannot be read.
+        CertificateRefused: ``TREE_SYMLINK``, ``TREE_BYTECODE``, ``TREE_SPECIAL``, ``TREE_FOREIGN``, ``TREE_SIZE`` or
+            ``NAME``, naming the file; ``KERNEL_TREE`` when the directory cannot be read.
+    """
+    with refusing(folder):
+        return spec_tree.tree_files(Path(folder))
+
+
+@contextmanager
+def refusing(folder: str | Path) -> Iterator[None]:
+    """Turn what reading a tree raises into coded refusals.
+
+    Raises:
+        CertificateRefused: as :func:`list_files`.
     """
     try:
-        return spec_tree.tree_files(Path(folder))
+        yield
     except spec_tree.TreeInvalid as error:
         raise CertificateRefused(error.fault, error.message, hint=error.hint) from error
     except OSError as error:
@@ -114,24 +125,29 @@ def _check_tree(origin: Path, target: Path, tree: str, code: str) -> None:
 
 def _check_names(origin: Path, expected: Mapping[str, str], tree: str) -> tuple[str, ...]:
     """Refuse unexpected files before anything is copied; return the empty ones that the tree digest will bind."""
-    extra = [file for file in list_files(origin) if file.name not in expected]
-    for file in extra:
-        if file.sha256 != EMPTY_SHA256 or not tree:
-            raise CertificateRefused("KERNEL_TREE", f"{origin} holds {file.name}, which is not certified")
-    return tuple(file.name for file in extra)
+    with refusing(origin):
+        sizes = spec_tree.tree_sizes(origin)
+    extra = [name for name in sizes if name not in expected]
+    for name in extra:
+        if sizes[name] or not tree:
+            raise CertificateRefused("KERNEL_TREE", f"{origin} holds {name}, which is not certified")
+    return tuple(extra)
 
 
 def _copy(origin: Path, target: Path, file: FileDigest, code: str) -> None:
     path = target / file.name
     with storage(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = _copy_bytes(_open(origin, file.name, code), path)
+        handle, size = _open(origin, file.name, code)
+        found = _copy_bytes(handle, path, size)
+    if not found:
+        raise CertificateRefused(code, f"{origin / file.name} grew beyond its {size} bytes while it was copied")
     if found != file.sha256:
         raise CertificateRefused(code, f"{origin / file.name} has sha256 {found}, certified is {file.sha256}")
 
 
-def _open(origin: Path, name: str, code: str) -> int:
-    """Open a regular file below ``origin`` without following a link at any level."""
+def _open(origin: Path, name: str, code: str) -> tuple[int, int]:
+    """Open a regular file below ``origin`` without following a link at any level; return its handle and size."""
     handle = os.open(origin, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         *folders, last = name.split("/")
@@ -144,16 +160,21 @@ def _open(origin: Path, name: str, code: str) -> int:
         raise CertificateRefused(code, f"{origin / name} cannot be read: {error.strerror}") from error
     finally:
         os.close(handle)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise CertificateRefused("TREE_SPECIAL", f"{origin / name} is not a regular file")
-    return file
+    with ExitStack() as undo, refusing(origin):
+        undo.callback(os.close, file)
+        size = spec_tree.check_file(os.fstat(file), str(origin / name))
+        undo.pop_all()
+    return file, size
 
 
-def _copy_bytes(handle: int, path: Path) -> str:
+def _copy_bytes(handle: int, path: Path, size: int) -> str:
+    """Copy a file of ``size`` bytes and return the sha256 of what was written; empty when there is more of it."""
     sha = hashlib.sha256()
     with os.fdopen(handle, "rb") as reader, os.fdopen(os.open(path, _CREATE, 0o400), "wb") as writer:
         while block := reader.read(_BLOCK):
+            size -= len(block)
+            if size < 0:
+                return ""
             sha.update(block)
             writer.write(block)
     return sha.hexdigest()

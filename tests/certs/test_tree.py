@@ -138,13 +138,13 @@ def test_nothing_certified_is_a_refusal_and_the_place_must_be_fresh(kernel: Path
 def test_the_bytes_that_count_are_those_written(kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file exchanged between listing and copying does not come through."""
     certified, digest = expected(kernel), tree.tree_digest(kernel)
-    honest = tree.list_files
+    honest = tree.spec_tree.tree_sizes
 
-    def exchange(folder: str | Path) -> tuple[tree.FileDigest, ...]:
-        files = honest(folder)
+    def exchange(folder: Path) -> dict[str, int]:
+        sizes = honest(folder)
         flip(kernel)
-        return files
+        return sizes
 
-    monkeypatch.setattr(tree, "list_files", exchange)
+    monkeypatch.setattr(tree.spec_tree, "tree_sizes", exchange)
     with pytest.raises(CertificateRefused, match=r"_ffn\.abi3\.so has sha256"):
         tree.copy_verified(kernel, certified, tmp_path / "private", tree=digest)
