@@ -1,13 +1,34 @@
-"""Predicate to record: the exact inverse of ``encode``. Called on bytes whose signature was verified, never before."""
+"""Predicate to record: the exact inverse of ``encode``. Called on bytes whose signature was verified, never before.
+
+Every function below takes one plain value (``shape`` says what a reader is) and gives back its typed form.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from pytest_frt.cell import Cell, RecordKey, check_name
-from pytest_frt.certs.reading import Node
+from pytest_frt.certs.reading import Node, check_file_name
+from pytest_frt.certs.shape import (
+    Misfit,
+    Reader,
+    array,
+    decimal,
+    digest_set,
+    flag,
+    identifier,
+    integer,
+    mapping,
+    member,
+    members,
+    real,
+    sha256,
+    text,
+    text_map,
+    texts,
+    word,
+)
 from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.contracts.host import HostFacts
 from pytest_frt.contracts.record import (
@@ -38,37 +59,7 @@ def record_of(predicate: Node, subjects: tuple[FileDigest, ...]) -> Record:
     Raises:
         CertificateRefused: ``SCHEMA``, ``NAME``, ``DECIMAL`` or ``DIGEST``, with the place.
     """
-    cell = predicate.get("cell")
-    structure, structure_version = _versioned(cell.get("structure"))
-    impl, impl_version = _versioned(cell.get("impl"))
-    deployment = predicate.get("deployment")
-    key = RecordKey(
-        Cell(structure, impl, _name(cell.get("host")), _name(cell.get("scheme")), _name(cell.get("device"))),
-        *(_name(deployment.get(part)) for part in ("form", "phase", "size", "cache")),
-    )
-    host = _host(predicate.get("host"))
-    if host.name != key.cell.host:
-        raise predicate.get("host").get("name").wrong(f"the host {key.cell.host} of the cell")
-    return Record(
-        key=key,
-        structure_version=structure_version,
-        impl_version=impl_version,
-        subjects=subjects,
-        kernel=_kernel(predicate.get("kernel")),
-        host=host,
-        device=_device(predicate.get("device")),
-        software=predicate.get("software").text_map(),
-        seats=_seats(predicate.get("seats"), structure),
-        refused=_reasons(predicate.get("refused"), "seat"),
-        rows=_rows(predicate.get("rows")),
-        dtype=predicate.get("dtype").identifier(),
-        calibration=_calibration(predicate.get("calibration")),
-        gates=_gates(predicate.get("gates")),
-        attempts=predicate.get("attempts").integer(1),
-        seed=predicate.get("seed").integer(),
-        evidence=tuple(named_digest(item) for item in predicate.get("evidence").items()),
-        checker=_checker(predicate.get("checker")),
-    )
+    return predicate.read(lambda value: _record(members(value), subjects))
 
 
 def plan_of(predicate: Node, subjects: tuple[FileDigest, ...]) -> PlanRecord:
@@ -77,180 +68,269 @@ def plan_of(predicate: Node, subjects: tuple[FileDigest, ...]) -> PlanRecord:
     Raises:
         CertificateRefused: as ``record_of``; also members that are unsorted, repeated or no record keys.
     """
-    host = _host(predicate.get("host"))
+    return predicate.read(lambda value: _plan(members(value), subjects))
+
+
+def named_digest(value: object) -> FileDigest:
+    """Return a resource descriptor: a plain relative name and its sha256."""
+    of = members(value)
+    return FileDigest(member(of, "name", _file_name), member(of, "digest", digest_set))
+
+
+NAMED_DIGESTS: Final = array(named_digest)
+
+
+def _record(of: dict[str, object], subjects: tuple[FileDigest, ...]) -> Record:
+    (structure, structure_version), (_, impl_version), cell = member(of, "cell", _cell)
+    form, phase, size, cache = member(of, "deployment", _deployment)
+    host = member(of, "host", _host)
+    if host.name != cell.host:
+        raise Misfit(f"is not the host {cell.host} of the cell").inside("host.name")
+    return Record(
+        key=RecordKey(cell, form, phase, size, cache),
+        structure_version=structure_version,
+        impl_version=impl_version,
+        subjects=subjects,
+        kernel=member(of, "kernel", _kernel),
+        host=host,
+        device=member(of, "device", _device),
+        software=member(of, "software", text_map),
+        seats=member(of, "seats", lambda value: _seats(value, structure)),
+        refused=member(of, "refused", _REFUSED),
+        rows=member(of, "rows", _rows),
+        dtype=member(of, "dtype", identifier),
+        calibration=member(of, "calibration", _calibration),
+        gates=member(of, "gates", _GATES),
+        attempts=member(of, "attempts", _COUNT),
+        seed=member(of, "seed", _INTEGER),
+        evidence=member(of, "evidence", NAMED_DIGESTS),
+        checker=member(of, "checker", _checker),
+    )
+
+
+def _plan(of: dict[str, object], subjects: tuple[FileDigest, ...]) -> PlanRecord:
+    host = member(of, "host", _host)
     keys = tuple(subject.name.removeprefix("cell/") for subject in subjects)
-    members = tuple(subject.sha256 for subject in subjects)
-    if list(members) != sorted(set(members)):
+    payloads = tuple(subject.sha256 for subject in subjects)
+    if list(payloads) != sorted(set(payloads)):
         raise CertificateRefused("SCHEMA", "subject is not sorted by distinct payload digests")
     for key, subject in zip(keys, subjects, strict=True):
         if not subject.name.startswith("cell/") or _key(key).cell.host != host.name:
             raise CertificateRefused("SCHEMA", f"subject {subject.name!r} is not cell/<record key> of {host.name}")
     return PlanRecord(
-        name=predicate.get("name").file_name(),
-        members=members,
+        name=member(of, "name", _file_name),
+        members=payloads,
         keys=keys,
-        dropped=_reasons(predicate.get("dropped"), "key"),
-        gates=_gates(predicate.get("gates")),
+        dropped=member(of, "dropped", _DROPPED),
+        gates=member(of, "gates", _GATES),
         host=host,
-        device=_device(predicate.get("device")),
-        software=predicate.get("software").text_map(),
-        attempts=predicate.get("attempts").integer(1),
-        seed=predicate.get("seed").integer(),
-        checker=_checker(predicate.get("checker")),
+        device=member(of, "device", _device),
+        software=member(of, "software", text_map),
+        attempts=member(of, "attempts", _COUNT),
+        seed=member(of, "seed", _INTEGER),
+        checker=member(of, "checker", _checker),
     )
 
 
-def named_digest(node: Node) -> FileDigest:
-    """Return a resource descriptor: a plain relative name and its sha256."""
-    return FileDigest(node.get("name").file_name(), node.get("digest").digest_set())
+def _file_name(value: object) -> str:
+    return check_file_name(text(value))
 
 
-def _checker(node: Node) -> FileDigest:
-    return FileDigest(node.get("name").text(), node.get("digest").digest_set())
+def _checker(value: object) -> FileDigest:
+    of = members(value)
+    return FileDigest(member(of, "name", text), member(of, "digest", digest_set))
 
 
-def _name(node: Node) -> str:
+def _name(value: object) -> str:
     try:
-        return check_name(node.where, node.text())
+        return check_name("", text(value))
+    except SpecError as error:  # its message starts with what was given as the kind of name
+        raise Misfit(error.message.lstrip(), "NAME") from None
+
+
+def _key(key: str) -> RecordKey:
+    try:
+        return RecordKey.parse(key)
     except SpecError as error:
         raise CertificateRefused("NAME", error.message) from None
 
 
-def _key(text: str) -> RecordKey:
-    try:
-        return RecordKey.parse(text)
-    except SpecError as error:
-        raise CertificateRefused("NAME", error.message) from None
-
-
-def _versioned(node: Node) -> tuple[str, int]:
-    found = _VERSIONED.fullmatch(node.text())
+def _versioned(value: object) -> tuple[str, int]:
+    found = _VERSIONED.fullmatch(text(value))
     if not found:
-        raise CertificateRefused("NAME", f"{node.where} is not <name>@<version>")
+        raise Misfit("is not <name>@<version>", "NAME")
     return found[1], int(found[2])
 
 
-def _kernel(node: Node) -> KernelFacts:
-    revision = node.get("revision")
-    text = revision.text()
-    if text not in LOCAL_REVISIONS and not _REVISION.fullmatch(text):
-        raise revision.wrong("a commit of 40 or 64 hex digits, nor empty or 'local' for a local build")
+def _cell(value: object) -> tuple[tuple[str, int], tuple[str, int], Cell]:
+    """Return structure and impl with their versions, and the cell."""
+    of = members(value)
+    structure, impl = member(of, "structure", _versioned), member(of, "impl", _versioned)
+    host, scheme, device = member(of, "host", _name), member(of, "scheme", _name), member(of, "device", _name)
+    return structure, impl, Cell(structure[0], impl[0], host, scheme, device)
+
+
+def _deployment(value: object) -> tuple[str, str, str, str]:
+    of = members(value)
+    return member(of, "form", _name), member(of, "phase", _name), member(of, "size", _name), member(of, "cache", _name)
+
+
+def _kernel(value: object) -> KernelFacts:
+    of = members(value)
     return KernelFacts(
-        node.get("repo").identifier(), text, node.get("variant").identifier(), node.get("treeDigest").sha256()
+        repo=member(of, "repo", identifier),
+        revision=member(of, "revision", _revision),
+        variant=member(of, "variant", identifier),
+        tree_digest=member(of, "treeDigest", sha256),
     )
 
 
-def _host(node: Node) -> HostFacts:
+def _revision(value: object) -> str:
+    revision = text(value)
+    if revision not in LOCAL_REVISIONS and not _REVISION.fullmatch(revision):
+        raise Misfit("is not a commit of 40 or 64 hex digits, nor empty or 'local' for a local build")
+    return revision
+
+
+def _host(value: object) -> HostFacts:
+    of = members(value)
     return HostFacts(
-        name=_name(node.get("name")),
-        host_class=node.get("class").text(),
-        library=node.get("library").text_map(),
-        config_digest=node.get("configDigest").sha256(),
-        module_source=_table(node.get("moduleSourceDigest"), "class", lambda item: item.get("digest").digest_set()),
-        weights=node.get("weights").word(("random", "trained")),
-        checkpoint=node.get("checkpoint").text(),
+        name=member(of, "name", _name),
+        host_class=member(of, "class", text),
+        library=member(of, "library", text_map),
+        config_digest=member(of, "configDigest", sha256),
+        module_source=member(of, "moduleSourceDigest", _MODULE_SOURCE),
+        weights=member(of, "weights", _HOST_WEIGHTS),
+        checkpoint=member(of, "checkpoint", text),
     )
 
 
-def _device(node: Node) -> DeviceFacts:
+def _device(value: object) -> DeviceFacts:
+    of = members(value)
     return DeviceFacts(
-        kind=node.get("kind").identifier(),
-        arch=node.get("arch").identifier(),
-        name=node.get("name").text(),
-        isa=node.get("isa").texts(),
-        threads=node.get("threads").integer(),
-        math=node.get("math").text(),
+        kind=member(of, "kind", identifier),
+        arch=member(of, "arch", identifier),
+        name=member(of, "name", text),
+        isa=member(of, "isa", texts),
+        threads=member(of, "threads", _INTEGER),
+        math=member(of, "math", text),
     )
 
 
-def _seats(node: Node, structure: str) -> tuple[SeatRecord, ...]:
-    seats = tuple(_seat(item, structure) for item in node.items())
+def _seats(value: object, structure: str) -> tuple[SeatRecord, ...]:
+    seats = array(lambda item: _seat(item, structure))(value)
     places = [place for seat in seats for place in seat.facts.seat.places]
     if not seats or len(set(places)) != len(places):
-        raise node.wrong("a non-empty array of seats at different places")
+        raise Misfit("is not a non-empty array of seats at different places")
     return seats
 
 
-def _seat(node: Node, structure: str) -> SeatRecord:
+def _seat(value: object, structure: str) -> SeatRecord:
+    of = members(value)
     facts = SeatFacts(
         structure=structure,
-        seat=_place(node.get("at")),
-        variant=node.get("variant").text_map(),
-        dims={name: item.integer() for name, item in node.get("dims").pairs()},
-        slots={
-            name: SlotRef(item.get("tensor").text(), item.get("transpose").flag())
-            for name, item in node.get("slots").pairs()
-        },
-        constants={name: float(item.real()) for name, item in node.get("constants").pairs()},
-        dtype=node.get("dtype").identifier(),
-        points={name: PointAt(item.text()) for name, item in node.get("points").pairs()},
+        seat=member(of, "at", _place),
+        variant=member(of, "variant", text_map),
+        dims=member(of, "dims", _DIMS),
+        slots=member(of, "slots", _SLOTS),
+        constants=member(of, "constants", _CONSTANTS),
+        dtype=member(of, "dtype", identifier),
+        points=member(of, "points", _POINTS),
     )
-    scales = {name: item.real() for name, item in node.get("scales").pairs()}
-    return SeatRecord(facts, node.get("weights").digest_set(), scales)
+    return SeatRecord(facts, member(of, "weights", digest_set), member(of, "scales", _SCALES))
 
 
-def _place(node: Node) -> Seat:
-    match node.get("kind").word(("module", "pair", "routed")):
+def _place(value: object) -> Seat:
+    of = members(value)
+    match member(of, "kind", _PLACES):
         case "module":
-            return ModuleSeat(node.get("path").text())
+            return ModuleSeat(member(of, "path", text))
         case "routed":
-            return RoutedSeat(node.get("path").text(), node.get("function").text())
+            return RoutedSeat(member(of, "path", text), member(of, "function", text))
         case _:
-            return PairSeat(node.get("producer").text(), node.get("consumers").texts())
+            return PairSeat(member(of, "producer", text), member(of, "consumers", texts))
 
 
-def _rows(node: Node) -> tuple[int, int]:
-    band = [item.integer() for item in node.items()]
+def _slot(value: object) -> SlotRef:
+    of = members(value)
+    return SlotRef(member(of, "tensor", text), member(of, "transpose", flag))
+
+
+def _rows(value: object) -> tuple[int, int]:
+    band = array(_INTEGER)(value)
     if len(band) != 2 or band[0] > band[1]:  # noqa: PLR2004
-        raise node.wrong("a band [lowest, highest]")
+        raise Misfit("is not a band [lowest, highest]")
     return band[0], band[1]
 
 
-def _calibration(node: Node) -> CalibrationFacts | None:
-    if node.value is None:
+def _calibration(value: object) -> CalibrationFacts | None:
+    if value is None:
         return None
+    of = members(value)
     return CalibrationFacts(
-        artefact=named_digest(node.get("artefact")),
-        method=node.get("method").text(),
-        samples=node.get("samples").integer(1),
-        data_digest=node.get("dataDigest").sha256(),
-        heldout_digest=node.get("heldoutDigest").sha256(),
+        artefact=member(of, "artefact", named_digest),
+        method=member(of, "method", text),
+        samples=member(of, "samples", _COUNT),
+        data_digest=member(of, "dataDigest", sha256),
+        heldout_digest=member(of, "heldoutDigest", sha256),
     )
 
 
-def _gates(node: Node) -> tuple[GateRow, ...]:
-    return tuple(
-        GateRow(
-            name=row.get("name").identifier(),
-            op=row.get("op").word(OPS),
-            floor=row.get("floor").decimal(),
-            measured=row.get("measured").decimal(),
-            n=row.get("n").integer(),
-            statistic=row.get("statistic").word(STATISTICS),
-            samples=_samples(row.get("samples")),
-            band=row.get("band").word(BANDS),
-        )
-        for row in node.items()
+def _gate(value: object) -> GateRow:
+    of = members(value)
+    return GateRow(
+        name=member(of, "name", identifier),
+        op=member(of, "op", _OP),
+        floor=member(of, "floor", decimal),
+        measured=member(of, "measured", decimal),
+        n=member(of, "n", _INTEGER),
+        statistic=member(of, "statistic", _STATISTIC),
+        samples=member(of, "samples", _samples),
+        band=member(of, "band", _BAND),
     )
 
 
-def _samples(node: Node) -> tuple[str, ...]:
-    if not isinstance(node.value, list):
-        raise node.wrong("an array")
-    for sample in node.value:  # the bulk of a certificate: no cursor per number
+def _samples(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise Misfit("is not an array")
+    for sample in value:  # the bulk of a certificate: no place per number
         if not isinstance(sample, str) or not _SAMPLE.fullmatch(sample):
-            raise CertificateRefused("DECIMAL", f"{node.where} holds a sample that is not a decimal string")
-    return tuple(node.value)
+            raise Misfit("holds a sample that is not a decimal string", "DECIMAL")
+    return tuple(value)
 
 
-def _reasons(node: Node, what: str) -> dict[str, str]:
-    return _table(node, what, lambda item: item.get("reason").text())
+def _table(key: str, read_name: str, read: Reader[str]) -> Reader[dict[str, str]]:
+    """Return the reader of an array of objects as the map it stands for; a repeated key is refused."""
+
+    def pair(value: object) -> tuple[str, str]:
+        of = members(value)
+        return member(of, key, text), member(of, read_name, read)
+
+    pairs = array(pair)
+
+    def read_table(value: object) -> dict[str, str]:
+        entries = pairs(value)
+        table = dict(entries)
+        if len(table) != len(entries):
+            raise Misfit(f"is not an array with each {key} once")
+        return table
+
+    return read_table
 
 
-def _table(node: Node, key: str, value: Callable[[Node], str]) -> dict[str, str]:
-    """Read an array of objects as the map it stands for; a repeated key is refused."""
-    entries = [(item.get(key).text(), value(item)) for item in node.items()]
-    table = dict(entries)
-    if len(table) != len(entries):
-        raise node.wrong(f"an array with each {key} once")
-    return table
+_INTEGER: Final = integer()
+_COUNT: Final = integer(1)
+_OP: Final = word(*OPS)
+_STATISTIC: Final = word(*STATISTICS)
+_BAND: Final = word(*BANDS)
+_HOST_WEIGHTS: Final = word("random", "trained")
+_PLACES: Final = word("module", "pair", "routed")
+_MODULE_SOURCE: Final = _table("class", "digest", digest_set)
+_REFUSED: Final = _table("seat", "reason", text)
+_DROPPED: Final = _table("key", "reason", text)
+_GATES: Final = array(_gate)
+_DIMS: Final = mapping(_INTEGER)
+_SLOTS: Final = mapping(_slot)
+_CONSTANTS: Final = mapping(lambda value: float(real(value)))
+_POINTS: Final = mapping(lambda value: PointAt(text(value)))
+_SCALES: Final = mapping(real)

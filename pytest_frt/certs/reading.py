@@ -1,7 +1,8 @@
 """Typed reading of a parsed document: each value is taken as exactly what it must be, or refused with its place.
 
 ``Node`` is a cursor over the plain values that the JSON and the TOML parser return, after ``check_strings``. It is used
-for statements (code ``SCHEMA``) and for the trust policy (``POLICY_SCHEMA``). Grammars of text fields live here too.
+for statements (code ``SCHEMA``) and for the trust policy (``POLICY_SCHEMA``), and gives the readers of ``shape``, which
+hold the grammars of fields, a place and a code to refuse with.
 """
 
 from __future__ import annotations
@@ -9,23 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeVar
 
+from pytest_frt.certs import shape
+from pytest_frt.certs.shape import Misfit, Reader
 from pytest_frt.certs.strict_json import MAX_INT
 from pytest_frt.errors import CertificateRefused
 from pytest_frt.spec.tree import TreeInvalid, check_name
+
+T = TypeVar("T")
 
 TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
 EMPTY_SHA256: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 MAX_FILE_NAME: Final = 255
 MAX_FILE_DEPTH: Final = 12
 
-_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,12})?")
-# Exact float64 constants and float32 scales may be small: more fraction digits than a gate number needs.
-_REAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,60})?")
-_IDENTIFIER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9][A-Za-z0-9._+@-]*){0,3}")
+_TIME: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})Z")
 
 
 def check_file_name(name: str) -> str:
@@ -61,8 +61,9 @@ def parse_time(text: str, where: str = "time") -> datetime:
         CertificateRefused: ``TIME_FORMAT``: other formats, and days that do not exist.
     """
     try:
-        if _TIME.fullmatch(text):
-            return datetime.strptime(text, TIME_FORMAT).replace(tzinfo=UTC)
+        if found := _TIME.fullmatch(text):
+            year, month, day, hour, minute, second = map(int, found.groups())
+            return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         pass
     raise CertificateRefused("TIME_FORMAT", f"{where} is {text[:40]!r}, not a moment written YYYY-MM-DDTHH:MM:SSZ")
@@ -136,25 +137,29 @@ class Node:
             raise self.wrong("an array")
         return [Node(value, f"[{index}]", self) for index, value in enumerate(self.value)]
 
+    def read(self, reader: Reader[T]) -> T:
+        """Return what ``reader`` makes of this value.
+
+        Raises:
+            CertificateRefused: the reader's code, or this document's, with the place of the value that does not fit.
+        """
+        try:
+            return reader(self.value)
+        except Misfit as fault:
+            place = fault.inside(self.where).place
+            raise CertificateRefused(fault.code or self.code, f"{place} {fault.said}") from None
+
     def text(self) -> str:
         """Return a string; that it is printable and short was checked for the whole document."""
-        if not isinstance(self.value, str):
-            raise self.wrong("text")
-        return self.value
+        return self.read(shape.text)
 
     def word(self, allowed: Collection[str]) -> str:
         """Return one of ``allowed``."""
-        text = self.text()
-        if text not in allowed:
-            raise self.wrong(f"one of {', '.join(sorted(allowed))}")
-        return text
+        return self.read(shape.word(*allowed))
 
     def identifier(self) -> str:
         """Return ASCII ``name`` or ``name/name`` (up to four segments), compared bytewise everywhere."""
-        text = self.text()
-        if not _IDENTIFIER.fullmatch(text):
-            raise CertificateRefused("NAME", f"{self.where} {text[:80]!r} is not an identifier of ASCII segments")
-        return text
+        return self.read(shape.identifier)
 
     def file_name(self) -> str:
         """Return a plain relative file name."""
@@ -162,51 +167,27 @@ class Node:
 
     def flag(self) -> bool:
         """Return true or false."""
-        if not isinstance(self.value, bool):
-            raise self.wrong("true or false")
-        return self.value
+        return self.read(shape.flag)
 
     def integer(self, low: int = 0, high: int = MAX_INT) -> int:
         """Return an integer of the inclusive range."""
-        if not isinstance(self.value, int) or isinstance(self.value, bool) or not low <= self.value <= high:
-            raise self.wrong(f"an integer from {low} to {high}")
-        return self.value
+        return self.read(shape.integer(low, high))
 
     def decimal(self) -> str:
         """Return a decimal string of a gate."""
-        return self._number(_DECIMAL)
-
-    def real(self) -> str:
-        """Return a decimal string of a constant or scale."""
-        return self._number(_REAL)
-
-    def _number(self, grammar: re.Pattern[str]) -> str:
-        if not isinstance(self.value, str) or not grammar.fullmatch(self.value):
-            raise CertificateRefused("DECIMAL", f"{self.where} is not a decimal string")
-        if self.value.startswith("-0") and not self.value.strip("-0."):
-            raise CertificateRefused("DECIMAL", f"{self.where} is a negative zero")
-        return self.value
+        return self.read(shape.decimal)
 
     def texts(self) -> tuple[str, ...]:
         """Return an array of texts."""
-        return tuple(item.text() for item in self.items())
-
-    def text_map(self) -> dict[str, str]:
-        """Return an object whose names are data and whose values are texts."""
-        return {name: item.text() for name, item in self.pairs()}
+        return self.read(shape.texts)
 
     def sha256(self) -> str:
         """Return 64 lower-case hex digits."""
-        if not isinstance(self.value, str) or not _SHA256.fullmatch(self.value):
-            raise CertificateRefused("DIGEST", f"{self.where} is not a sha256 of 64 lower-case hex digits")
-        return self.value
+        return self.read(shape.sha256)
 
     def digest_set(self) -> str:
         """Return the sha256 of an in-toto digest set; other algorithms are ignored and never sufficient."""
-        found = self.find("sha256")
-        if found is None:
-            raise CertificateRefused("DIGEST", f"{self.where} has no sha256")
-        return found.sha256()
+        return self.read(shape.digest_set)
 
     def moment(self) -> datetime:
         """Return a UTC moment."""

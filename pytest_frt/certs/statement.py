@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from pytest_frt.certs.decode import named_digest, plan_of, record_of
+from pytest_frt.certs.decode import NAMED_DIGESTS, plan_of, record_of
 from pytest_frt.certs.encode import Issue, JsonObject, cell_predicate, cleaned, plan_predicate
 from pytest_frt.certs.encode import named_digest as descriptor
 from pytest_frt.certs.gates import Demand, judge, judge_plan
@@ -182,10 +182,9 @@ def _claims(predicate: Node, name: str) -> tuple[str, int, datetime, datetime, t
 
 
 def _subjects(node: Node) -> tuple[FileDigest, ...]:
-    items = node.items()
-    if not 0 < len(items) <= MAX_SUBJECTS:
+    if isinstance(node.value, list) and not 0 < len(node.value) <= MAX_SUBJECTS:
         raise node.wrong(f"an array of 1 to {MAX_SUBJECTS} files")
-    subjects = tuple(named_digest(item) for item in items)
+    subjects = node.read(NAMED_DIGESTS)
     if len({subject.name for subject in subjects}) != len(subjects):
         raise node.wrong("an array with each name once")
     for subject in subjects:
