@@ -10,6 +10,8 @@ from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.contracts.record import Record, SeatRecord
 
 ABSENT = "nothing"
+CELL_FACTS = ("kind", "arch")
+"""Facts that make it another device; the others tell two of one architecture, or two settings of one, apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def _device(certified: DeviceFacts, live: DeviceFacts) -> Iterator[Reject]:
         if want != have:
             hint = f"torch.set_num_threads({want})" if field.name == "threads" else ""
             message = f"device {field.name} is certified as {_said(want)}, here it is {_said(have)}"
-            yield Reject("DEVICE", message, hint=hint)
+            yield Reject("CELL_DEVICE" if field.name in CELL_FACTS else "DEVICE", message, hint=hint)
 
 
 def _software(record: Record, live: LiveFacts) -> Iterator[Reject]:
@@ -149,7 +151,7 @@ def _software(record: Record, live: LiveFacts) -> Iterator[Reject]:
 def _host(record: Record, live: LiveFacts) -> Iterator[Reject]:
     host = record.host
     if host.host_class != live.host_class:
-        yield Reject("HOST", f"certified for the host class {host.host_class}, this model is {live.host_class}")
+        yield Reject("CELL_HOST", f"certified for the host class {host.host_class}, this model is {live.host_class}")
     for name, version in sorted(host.library.items()):
         have = live.library.get(name, ABSENT)
         if have != version:

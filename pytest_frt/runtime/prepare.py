@@ -128,6 +128,9 @@ def _check_versions(record: Record, structure: Structure, impl: Impl) -> None:
     ):
         if want != have:
             raise CertificateRefused(code, f"{name} is certified in version {want}, installed is {have}")
+    if cell.scheme not in impl.schemes:
+        known = ", ".join(impl.schemes)
+        raise CertificateRefused("CELL_SCHEME", f"{cell.impl} is certified for {cell.scheme}, installed runs {known}")
 
 
 def _check_dims(model: nn.Module, seat: SeatRecord, structure: Structure) -> None:

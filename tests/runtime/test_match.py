@@ -54,7 +54,7 @@ SPOILS: dict[str, tuple[dict[str, Any], str, str]] = {
     "torch": ({"software": {"torch": "0.1"}}, "SOFTWARE", "installed is 0.1"),
     "torch_absent": ({"software": {}}, "SOFTWARE", "installed is nothing"),
     "distribution": ({"distributions": {"some-lib-1.0": "c" * 64}}, "SOFTWARE", "RECORD of some-lib-1.0"),
-    "host_class": ({"host_class": "other.Model"}, "HOST", "this model is other.Model"),
+    "host_class": ({"host_class": "other.Model"}, "CELL_HOST", "this model is other.Model"),
     "source": ({"sources": {CLASS: "d" * 64}}, "HOST", f"source of {CLASS} is certified as {'b' * 64}, here"),
     "source_absent": ({"sources": {}}, "HOST", "here it is nothing"),
     "other_class": ({"seats": seat(classes=("toy.Other",))}, "HOST", "source of toy.Other is certified as nothing"),
@@ -82,7 +82,7 @@ def test_every_device_fact_counts(record: Record, live: LiveFacts, field: str) -
     other: DeviceFacts = replace(live.device, **{field: DEVICES[field]})
     verdict = match(record, replace(live, device=other), EAGER)
     assert isinstance(verdict, Reject)
-    assert verdict.code == "DEVICE"
+    assert verdict.code == ("CELL_DEVICE" if field in {"kind", "arch"} else "DEVICE")
     assert f"device {field} is certified as" in verdict.message
     assert (f"torch.set_num_threads({record.device.threads})" in verdict.hint) == (field == "threads")
 
