@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 
 from pytest_frt.cell import RecordKey
+from pytest_frt.certs.index import Index
 from pytest_frt.certs.policy_types import Policy, Require, Rule, matches
 from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.statement import CellCertificate, Certificate, PlanCertificate
@@ -26,6 +27,19 @@ def deny(certificate: Certificate, policy: Policy) -> None:
         things |= {("tree", kernel.tree_digest), ("commit", f"{kernel.repo}@{kernel.revision}")}
     else:
         things |= {("payload", member) for member in certificate.plan.members}
+    _check_denied(things, policy)
+
+
+def deny_payload(payload_sha256: str, policy: Policy) -> None:
+    """Refuse an index that the policy denies by its name.
+
+    Raises:
+        CertificateRefused: ``DENIED``.
+    """
+    _check_denied({("payload", payload_sha256)}, policy)
+
+
+def _check_denied(things: Collection[tuple[str, str]], policy: Policy) -> None:
     for entry in policy.deny:
         if (entry.kind, entry.value) in things:
             raise CertificateRefused("DENIED", f"{entry.kind} {entry.value} is denied: {entry.reason}")
@@ -42,9 +56,24 @@ def in_time(certificate: Certificate, policy: Policy, now: datetime) -> None:
         raise CertificateRefused("EXPIRED", f"expired at {time_text(expires)}, it is {time_text(now)}")
     if issued > now + policy.skew:
         raise CertificateRefused("NOT_YET", f"issued at {time_text(issued)}, it is {time_text(now)}")
-    if not issued < expires <= issued + policy.max_life:
+    _check_life(issued, expires, policy.max_life)
+
+
+def index_in_time(index: Index, policy: Policy, now: datetime) -> None:
+    """Refuse an index from the future or of too long a life; that it has not expired is asked when it is used.
+
+    Raises:
+        CertificateRefused: ``NOT_YET`` or ``LIFETIME``, with the moments.
+    """
+    if index.issued_at > now + policy.skew:
+        raise CertificateRefused("NOT_YET", f"issued at {time_text(index.issued_at)}, it is {time_text(now)}")
+    _check_life(index.issued_at, index.expires, policy.index.max_life)
+
+
+def _check_life(issued: datetime, expires: datetime, longest: timedelta) -> None:
+    if not issued < expires <= issued + longest:
         raise CertificateRefused(
-            "LIFETIME", f"{time_text(issued)} to {time_text(expires)} is not within {policy.max_life.days} days"
+            "LIFETIME", f"{time_text(issued)} to {time_text(expires)} is not within {longest.days} days"
         )
 
 
@@ -60,6 +89,22 @@ def authorise(certificate: Certificate, owners: frozenset[str], policy: Policy) 
         raise CertificateRefused(
             "NO_RULE", f"no rule of {policy.source} lets issuer {certificate.issuer} certify {certificate.title}"
         )
+    return _met(about, owners)
+
+
+def authorise_index(index: Index, owners: frozenset[str], policy: Policy) -> tuple[Rule, ...]:
+    """Return the rules of the index's issuer that these owners satisfy.
+
+    Raises:
+        CertificateRefused: ``NO_RULE``, ``THRESHOLD``.
+    """
+    about = [rule for rule in policy.rules if rule.issuer == index.issuer]
+    if not about:
+        raise CertificateRefused("NO_RULE", f"no rule of {policy.source} is about issuer {index.issuer}")
+    return _met(about, owners)
+
+
+def _met(about: Sequence[Rule], owners: frozenset[str]) -> tuple[Rule, ...]:
     met = tuple(rule for rule in about if rule.met_by(owners))
     if not met:
         rule = about[0]

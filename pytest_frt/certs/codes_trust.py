@@ -33,5 +33,18 @@ TRUST_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     "PLAN_MEMBER": (12, "a member of the plan is refused, absent, or of another host, device or software",
                     "repair what refuses the member; keep a plan and its cells together"),
     # what is current
+    "POLICY_ROLLBACK": (1, "a newer version of the policy was used before",
+                        "put the newer policy back, or raise the version of this one"),
+    "CLOCK_ROLLBACK": (1, "the clock is behind a moment that was seen before", "set the clock"),
+    "REVOKED": (12, "the issuer's index withdraws the certificate, its kernel or its key", "get the newer certificate"),
+    "NOT_IN_INDEX": (12, "no index of the issuer lists the certificate, and the policy requires it",
+                     "get the issuer's index, or the certificates that it lists"),
+    "INDEX_EXPIRED": (12, "the issuer's index is past its end", "get the issuer's present index"),
+    "INDEX_ROLLBACK": (12, "a newer index of the issuer is here or was seen before", "get the issuer's present index"),
+    "ROLLBACK": (12, "a certificate of the same place with a higher serial was accepted before",
+                 "get the newer certificate, or name this one in allow_rollback"),
+    "EQUIVOCATION": (12, "two payloads of one issuer have the same serial or version",
+                     "send both digests to the issuer and use neither"),
+    "STATE_CORRUPT": (1, "the state file is damaged", "restore it; removing it forgets every version that was seen"),
     "SERIAL_MIN": (12, "the serial is below the rule's min_serial", "get the newer certificate"),
 }  # fmt: skip

@@ -22,6 +22,7 @@ from pytest_frt.contracts.record import FileDigest
 from pytest_frt.errors import CertificateRefused, UsageFault
 
 CERTIFICATE_SUFFIX: Final = ".frt.intoto.jsonl"
+INDEX_NAME: Final = "index.intoto.jsonl"
 STATEMENT_SUFFIX: Final = ".statement.json"
 ARTEFACT_SUFFIX: Final = ".safetensors"
 SHORT: Final = 12
@@ -121,7 +122,7 @@ def read_statement(path: Path) -> bytes:
 
 
 def read(paths: str | Path | Iterable[str | Path]) -> tuple[Found, ...]:
-    """Return the certificate sets of files and, recursively, directories, in a stable order.
+    """Return the certificate sets of files and, recursively, directories with their indexes, in a stable order.
 
     Raises:
         UsageFault: a path that was named is missing or unreadable.
@@ -181,7 +182,8 @@ def _read_path(path: Path) -> Iterator[Found]:
     if not path.is_dir():
         yield _read_set(path)
         return
-    for file in _files(path, CERTIFICATE_SUFFIX):
+    indexes = (file for file in _files(path, INDEX_NAME) if file.name == INDEX_NAME)
+    for file in (*_files(path, CERTIFICATE_SUFFIX), *indexes):
         try:
             yield _read_set(file)
         except UsageFault as fault:  # one bad file must not hide the others of a directory

@@ -1,6 +1,8 @@
 """Verification as numbered steps; the first that fails refuses, with a stable code. No torch, no network.
 
- 1  the policy is alive (``POLICY_EXPIRED``); it was loaded, owner-checked and free of weak or repeated keys
+ 1  the policy is alive (``POLICY_EXPIRED``) and not older than one that was used (``POLICY_ROLLBACK``); it was loaded,
+    owner-checked and free of weak or repeated keys. The clock is not behind what was seen (``CLOCK_ROLLBACK``); the
+    moment of verification is the latest of the clock, the policy's ``min_time`` and what was seen
  2  each line is an envelope of the right form (``JSON_*``, ``ENVELOPE``, ``PAYLOAD_TYPE``, ``SIG_COUNT``, ``B64``)
  3  signatures over the exact payload bytes by keys alive now (``SIG_NONE``, ``SIG_REVOKED``); lines with the same
     payload are one certificate and their signers add up
@@ -12,94 +14,76 @@
     to be stated (``SOFTWARE_MISSING``, ``DEVICE_MISSING``, ``HOST_MISSING``), exact weights (``WEIGHTS_BINDING``),
     trained weights (``SYNTHETIC``)
  9  every gate recomputed from its samples and held against the floors of policy and rules (``RESULT``, ``GATE_*``)
-12  a plan: every member is an accepted certificate of the same host, device and software (``PLAN_MEMBER``)
+12  what is current: the issuer's index (``REVOKED``, and where it is required ``NOT_IN_INDEX``, ``INDEX_EXPIRED``,
+    ``INDEX_ROLLBACK``), the rules' lowest serial (``SERIAL_MIN``), and what was seen before (``ROLLBACK``,
+    ``EQUIVOCATION``); then a plan: every member is an accepted certificate of the same host, device and software
+    (``PLAN_MEMBER``)
 
-Steps 10 and 11 compare a certificate with the live process and with the files it names; ``runtime`` and ``tree`` do.
-Messages of steps 2 and 3 show numbers only, since no text of an unverified line is authentic.
+Steps 10, 11, 13 and 14 compare a certificate with the live process and with the files it names, copy and load those;
+``runtime`` and ``tree`` do. Step 15 writes what was accepted to the state file, after everything else; ``state_file``
+does. Messages of steps 2 and 3 show numbers only, since no text of an unverified line is authentic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
 
 from pytest_frt.certs import store
-from pytest_frt.certs.authority import authorise, deny, in_time, stated
+from pytest_frt.certs.authority import (
+    authorise,
+    authorise_index,
+    deny,
+    deny_payload,
+    in_time,
+    index_in_time,
+    serial_floor,
+    stated,
+)
+from pytest_frt.certs.composition import compose
 from pytest_frt.certs.dsse import Envelope, parse_envelope, signers
 from pytest_frt.certs.gates import Demand, Judged, judge, judge_plan
-from pytest_frt.certs.policy_types import Policy, TrustedKey
+from pytest_frt.certs.index import Index, parse_index
+from pytest_frt.certs.outcomes import Accepted, Line, Outcome, Refused
+from pytest_frt.certs.policy_types import Policy, Rule, TrustedKey
 from pytest_frt.certs.reading import time_text
-from pytest_frt.certs.statement import CellCertificate, Certificate, PlanCertificate, parse_payload
-from pytest_frt.contracts.host import HostFacts
+from pytest_frt.certs.standing import Held, Indexes
+from pytest_frt.certs.state import Memory, equivocation, place_of
+from pytest_frt.certs.statement import CellCertificate, Certificate, parse_payload
 from pytest_frt.errors import CertificateRefused
+
+__all__ = ["Accepted", "Line", "Outcome", "Refused", "activable", "verify_lines", "verify_paths", "verify_set"]
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """A certificate that passed every step.
-
-    Attributes:
-        source: ``file:line`` of its first line.
-        certificate: The parsed certificate.
-        owners: Key owners whose signatures counted, sorted.
-        gates: Recomputed gates.
-        activates: The policy's composition lets a runtime act on it: a plan or a member of one, or any cell when the
-            policy composes by cell.
-    """
+class _Passed:
+    """A certificate that passed steps 1 to 9, with the keys and rules that let it in."""
 
     source: str
     certificate: Certificate
-    owners: tuple[str, ...]
+    keys: tuple[TrustedKey, ...]
+    rules: tuple[Rule, ...]
     gates: tuple[Judged, ...]
-    activates: bool
-
-    @property
-    def name(self) -> str:
-        """The certificate's name, its payload sha256."""
-        return self.certificate.payload_sha256
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A certificate or line that failed.
-
-    Attributes:
-        source: ``file:line``.
-        name: Payload sha256, or empty when the line is no envelope.
-        code: Stable refusal code.
-        message: What differs.
-        title: Record key or plan name; empty as long as nothing is verified.
-    """
-
-    source: str
-    name: str
-    code: str
-    message: str
-    title: str = ""
+_Judged: TypeAlias = _Passed | Held | Refused
 
 
-Outcome: TypeAlias = Accepted | Refused
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a certificate set and where it stands."""
-
-    source: str
-    data: bytes
-
-
-def verify_paths(paths: Iterable[str | Path], policy: Policy, now: datetime, *, audit: bool = False) -> list[Outcome]:
-    """Verify every certificate in files and, recursively, directories.
+def verify_paths(
+    paths: Iterable[str | Path], policy: Policy, now: datetime, *, audit: bool = False, state: Memory | None = None
+) -> list[Outcome]:
+    """Verify every certificate in files and, recursively, directories; indexes among them are read along.
 
     Args:
         paths: Files and directories.
         policy: Loaded policy.
         now: The present moment (UTC).
-        audit: ``now`` is a moment somebody asks about, not a clock: the policy's ``min_time`` does not lift it.
+        audit: ``now`` is a moment somebody asks about, not a clock: neither the policy's ``min_time`` nor what was
+            seen before lifts it.
+        state: What was accepted before (``state_file.read``); None keeps no memory. It is compared, never changed.
 
     Raises:
         UsageFault: a path is missing or unreadable.
@@ -111,25 +95,30 @@ def verify_paths(paths: Iterable[str | Path], policy: Policy, now: datetime, *, 
             faults.append(Refused(str(found.path), "", found.code, found.message))
         else:
             lines += [Line(f"{found.path}:{number}", line) for number, line in enumerate(found.lines, start=1)]
-    return [*faults, *verify_lines(lines, policy, now, audit=audit)]
+    return [*faults, *verify_lines(lines, policy, now, audit=audit, state=state)]
 
 
 def verify_set(
-    lines: Sequence[bytes | str], policy: Policy, now: datetime, *, audit: bool = False
+    lines: Sequence[bytes | str], policy: Policy, now: datetime, *, audit: bool = False, state: Memory | None = None
 ) -> tuple[Outcome, ...]:
     """Verify the lines of one certificate set; see :func:`verify_paths`."""
     data = [line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line for line in lines]
     sources = [Line(f"line {number}", line) for number, line in enumerate(data, start=1)]
-    return tuple(verify_lines(sources, policy, now, audit=audit))
+    return tuple(verify_lines(sources, policy, now, audit=audit, state=state))
 
 
-def verify_lines(lines: Sequence[Line], policy: Policy, now: datetime, *, audit: bool = False) -> list[Outcome]:
-    """Verify lines from anywhere together; plans find their members among all of them."""
-    moment = now if audit else max(now, policy.min_time)
+def verify_lines(
+    lines: Sequence[Line], policy: Policy, now: datetime, *, audit: bool = False, state: Memory | None = None
+) -> list[Outcome]:
+    """Verify lines from anywhere together; plans and indexes find their certificates among all of them.
+
+    An index that stands gives no outcome of its own; one that does not is ``Refused``.
+    """
+    try:
+        moment = _moment(policy, now, state, audit=audit)  # (1)
+    except CertificateRefused as refusal:
+        return [Refused(line.source, "", refusal.refusal_code, refusal.message) for line in lines]
     outcomes: list[Outcome] = []
-    if moment > policy.expires:  # (1)
-        message = f"{policy.source} expired at {time_text(policy.expires)}, it is {time_text(moment)}"
-        return [Refused(line.source, "", "POLICY_EXPIRED", message) for line in lines]
     envelopes: dict[str, list[tuple[str, Envelope]]] = {}
     for line in lines:
         try:
@@ -138,9 +127,9 @@ def verify_lines(lines: Sequence[Line], policy: Policy, now: datetime, *, audit:
             outcomes.append(Refused(line.source, "", refusal.refusal_code, refusal.message))
         else:
             envelopes.setdefault(envelope.name, []).append((line.source, envelope))
-    for name, found in envelopes.items():
-        outcomes.append(_verify_payload(name, found, policy, moment))
-    return _compose(outcomes, policy)  # (12)
+    judged = [_verify_payload(name, found, policy, moment) for name, found in envelopes.items()]
+    outcomes += _current(judged, policy, moment, state)  # (12)
+    return compose(outcomes, policy)
 
 
 def activable(outcomes: Iterable[Outcome]) -> tuple[Accepted, ...]:
@@ -148,15 +137,41 @@ def activable(outcomes: Iterable[Outcome]) -> tuple[Accepted, ...]:
     return tuple(outcome for outcome in outcomes if isinstance(outcome, Accepted) and outcome.activates)
 
 
-def _verify_payload(name: str, found: Sequence[tuple[str, Envelope]], policy: Policy, now: datetime) -> Outcome:
+def _moment(policy: Policy, now: datetime, memory: Memory | None, *, audit: bool) -> datetime:
+    moment = now if audit else max(now, policy.min_time)
+    if memory is not None:
+        memory.check_policy(policy)
+        if not audit:
+            memory.check_clock(now, policy)
+            moment = max(moment, memory.last_seen)
+    if moment > policy.expires:
+        message = f"{policy.source} expired at {time_text(policy.expires)}, it is {time_text(moment)}"
+        raise CertificateRefused("POLICY_EXPIRED", message)
+    return moment
+
+
+def _verify_payload(name: str, found: Sequence[tuple[str, Envelope]], policy: Policy, now: datetime) -> _Judged:
     source, title = found[0][0], ""
     try:
         live = _live_signers([envelope for _, envelope in found], policy, now)  # (3)
-        certificate = parse_payload(found[0][1].payload)  # (4), (5)
-        title = certificate.title
-        return _verify_certificate(source, certificate, live, policy, now)
+        statement = _parse(found[0][1].payload)  # (4), (5)
+        title = statement.title
+        if isinstance(statement, Index):
+            return _verify_index(source, statement, live, policy, now)
+        return _verify_certificate(source, statement, live, policy, now)
     except CertificateRefused as refusal:
         return Refused(source, name, refusal.refusal_code, refusal.message, title)
+
+
+def _parse(payload: bytes) -> Certificate | Index:
+    try:
+        return parse_payload(payload)
+    except CertificateRefused as refusal:
+        try:
+            return parse_index(payload)
+        except CertificateRefused as other:
+            # An index has a type that certificates lack; any other type is none of the three.
+            raise (refusal if other.refusal_code == "PREDICATE_TYPE" else other) from None
 
 
 def _live_signers(envelopes: Sequence[Envelope], policy: Policy, now: datetime) -> tuple[TrustedKey, ...]:
@@ -173,18 +188,30 @@ def _live_signers(envelopes: Sequence[Envelope], policy: Policy, now: datetime) 
     return live
 
 
-def _verify_certificate(
-    source: str, certificate: Certificate, live: Sequence[TrustedKey], policy: Policy, now: datetime
-) -> Accepted:
-    deny(certificate, policy)  # (6)
-    in_time(certificate, policy, now)  # (7)
-    current = [key for key in live if key.covers(certificate.issued_at)]
+def _in_window(live: Sequence[TrustedKey], issued: datetime) -> tuple[TrustedKey, ...]:
+    current = tuple(key for key in live if key.covers(issued))
     if not current:
         raise CertificateRefused(
-            "KEY_WINDOW", f"issued {time_text(certificate.issued_at)}, outside the window of every key that signed"
+            "KEY_WINDOW", f"issued {time_text(issued)}, outside the window of every key that signed"
         )
-    owners = frozenset(key.owner for key in current)
-    rules = authorise(certificate, owners, policy)  # (8)
+    return current
+
+
+def _verify_index(source: str, index: Index, live: Sequence[TrustedKey], policy: Policy, now: datetime) -> Held:
+    deny_payload(index.payload_sha256, policy)  # (6)
+    index_in_time(index, policy, now)  # (7)
+    owners = frozenset(key.owner for key in _in_window(live, index.issued_at))
+    authorise_index(index, owners, policy)  # (8)
+    return Held(source, index, owners)
+
+
+def _verify_certificate(
+    source: str, certificate: Certificate, live: Sequence[TrustedKey], policy: Policy, now: datetime
+) -> _Passed:
+    deny(certificate, policy)  # (6)
+    in_time(certificate, policy, now)  # (7)
+    keys = _in_window(live, certificate.issued_at)
+    rules = authorise(certificate, frozenset(key.owner for key in keys), policy)  # (8)
     stated(certificate, policy)
     floors = (*policy.floors, *(floor for rule in rules for floor in rule.floors))
     demand = Demand(certificate.result, floors, policy.allow_warn)
@@ -192,67 +219,52 @@ def _verify_certificate(
         gates = judge(certificate.record, demand)
     else:
         gates = judge_plan(certificate.plan, demand)
-    counted = owners & frozenset(owner for rule in rules for owner in rule.signers)
-    return Accepted(source, certificate, tuple(sorted(counted)), gates, activates=policy.composition == "cell")
+    return _Passed(source, certificate, keys, rules, gates)
 
 
-def _compose(outcomes: Sequence[Outcome], policy: Policy) -> list[Outcome]:
-    """Accept plans whose members are all accepted, and mark what the policy's composition lets a runtime act on."""
-    cells = {
-        outcome.name: outcome.certificate
-        for outcome in outcomes
-        if isinstance(outcome, Accepted) and isinstance(outcome.certificate, CellCertificate)
-    }
-    judged = [_check_plan(outcome, cells) for outcome in outcomes]
-    plans = [
-        outcome.certificate.plan
-        for outcome in judged
-        if isinstance(outcome, Accepted) and isinstance(outcome.certificate, PlanCertificate)
-    ]
-    planned = {member for plan in plans for member in plan.members}
-    return [_activate(outcome, planned, policy) for outcome in judged]
+def _current(judged: Sequence[_Judged], policy: Policy, now: datetime, memory: Memory | None) -> list[Outcome]:
+    indexes = Indexes([one for one in judged if isinstance(one, Held)], policy, memory, now)
+    twins = {} if memory is None else _twins(judged)
+    outcomes: list[Outcome] = []
+    for one in judged:
+        if isinstance(one, Refused):
+            outcomes.append(one)
+            continue
+        statement = one.index if isinstance(one, Held) else one.certificate
+        try:
+            if isinstance(one, Held):
+                indexes.check_standing(one)
+            else:
+                outcomes.append(_accept(one, policy, indexes, memory, twins))
+        except CertificateRefused as refusal:
+            name = statement.payload_sha256
+            outcomes.append(Refused(one.source, name, refusal.refusal_code, refusal.message, statement.title))
+    return outcomes
 
 
-def _activate(outcome: Outcome, planned: set[str], policy: Policy) -> Outcome:
-    if isinstance(outcome, Refused) or policy.composition == "cell":
-        return outcome
-    is_plan = isinstance(outcome.certificate, PlanCertificate)
-    return replace(outcome, activates=is_plan or outcome.name in planned)
+def _accept(
+    one: _Passed, policy: Policy, indexes: Indexes, memory: Memory | None, twins: Mapping[str, str]
+) -> Accepted:
+    certificate = one.certificate
+    index = indexes.check(certificate, one.keys, one.rules)
+    serial_floor(certificate, one.rules)
+    if memory is not None:
+        memory.check_certificate(certificate, policy.pinned)
+    if twin := twins.get(certificate.payload_sha256):
+        raise equivocation(f"serial {certificate.serial} of {certificate.title}", certificate.payload_sha256, twin)
+    ruled = frozenset(owner for rule in one.rules for owner in rule.signers)
+    counted = sorted({key.owner for key in one.keys} & ruled)
+    return Accepted(
+        one.source, certificate, tuple(counted), one.gates, activates=policy.composition == "cell", index=index
+    )
 
 
-def _check_plan(outcome: Outcome, cells: Mapping[str, CellCertificate]) -> Outcome:
-    if isinstance(outcome, Refused) or not isinstance(outcome.certificate, PlanCertificate):
-        return outcome
-    try:
-        _check_members(outcome.certificate, cells)
-    except CertificateRefused as refusal:
-        title = outcome.certificate.title
-        return Refused(outcome.source, outcome.name, refusal.refusal_code, refusal.message, title)
-    return outcome
-
-
-def _check_members(certificate: PlanCertificate, cells: Mapping[str, CellCertificate]) -> None:
-    plan = certificate.plan
-    places: set[str] = set()
-    for key, member in zip(plan.keys, plan.members, strict=True):
-        cell = cells.get(member)
-        if cell is None:
-            raise CertificateRefused(
-                "PLAN_MEMBER", f"member {member[:12]} ({key}) is not among the accepted certificates"
-            )
-        record = cell.record
-        same = (record.key.id == key, _same_host(record.host, plan.host), record.device == plan.device)
-        if not all(same) or any(plan.software.get(name) != text for name, text in record.software.items()):
-            raise CertificateRefused(
-                "PLAN_MEMBER", f"member {member[:12]} ({key}) has another key, host, device or software"
-            )
-        taken = {place for seat in record.seats for place in seat.facts.seat.places}
-        if both := sorted(taken & places):
-            raise CertificateRefused("PLAN_MEMBER", f"two members of the plan sit at {both[0]}")
-        places |= taken
-
-
-def _same_host(cell: HostFacts, plan: HostFacts) -> bool:
-    """Report whether a cell was certified on the plan's host; the plan may replace classes that the cell does not."""
-    shared = cell.module_source.items() & plan.module_source.items()
-    return len(shared) == len(cell.module_source) and replace(cell, module_source=plan.module_source) == plan
+def _twins(judged: Sequence[_Judged]) -> dict[str, str]:
+    """Return payload digest to that of another certificate of the same place and serial."""
+    places: dict[tuple[str, int], set[str]] = {}
+    for one in judged:
+        if isinstance(one, _Passed):
+            at = (place_of(one.certificate), one.certificate.serial)
+            places.setdefault(at, set()).add(one.certificate.payload_sha256)
+    pairs = [sorted(names) for names in places.values() if len(names) > 1]
+    return {name: names[0] if name != names[0] else names[1] for names in pairs for name in names}
