@@ -9,12 +9,11 @@ Refusal codes: ``POLICY_FILE``, ``POLICY_SYNTAX``, ``POLICY_SCHEMA``, ``POLICY_D
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 from pytest_frt.certs.decode import OPS
 from pytest_frt.certs.files import read_owned
@@ -33,7 +32,7 @@ from pytest_frt.certs.policy_types import (
     matches,
 )
 from pytest_frt.certs.reading import Node
-from pytest_frt.certs.strict_json import STATEMENT, check_strings
+from pytest_frt.certs.strict_toml import parse_toml
 from pytest_frt.errors import CertificateRefused
 
 __all__ = [
@@ -73,13 +72,7 @@ def parse(data: bytes, source: str = "policy") -> Policy:
     Raises:
         CertificateRefused: with the codes of the module docstring.
     """
-    try:
-        document = tomllib.loads(data.decode(), parse_float=_no_float)
-    except UnicodeDecodeError as error:
-        raise CertificateRefused("POLICY_SYNTAX", f"{source} is not UTF-8 at byte {error.start}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise CertificateRefused("POLICY_SYNTAX", f"{source} is not TOML: {error}") from None
-    check_strings(document, STATEMENT.string)
+    document = parse_toml(data, source)
     root = Node(document, source, code="POLICY_SCHEMA").only(_TOP)
     root.get("schema").word((SCHEMA,))
     # The two words below name what this release can check; the member is there so that a file says it.
@@ -109,10 +102,6 @@ def parse(data: bytes, source: str = "policy") -> Policy:
         index=_optional(root, "index", lambda node: _index(node, issuers), IndexNeed()),
         allow_rollback=_optional(root, "allow_rollback", lambda node: tuple(_pin(item) for item in node.items()), ()),
     )
-
-
-def _no_float(text: str) -> NoReturn:
-    raise CertificateRefused("POLICY_SCHEMA", f"the number {text[:40]} is a float; write decimals as strings")
 
 
 def _optional(node: Node, name: str, read: Callable[[Node], T], default: T) -> T:
