@@ -8,13 +8,28 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pytest_frt.certs import dsse, statement, strict_json
+from pytest_frt.certs.index import Revoked, build_index
+from pytest_frt.certs.reading import parse_time
+from pytest_frt.certs.state import Seen, place_of
 from tests.certs.vectors import world
-from tests.certs.vectors.make import LINE, PAYLOAD, Members, enveloped, predicate, signed, stated, subject, vector
+from tests.certs.vectors.make import (
+    LINE,
+    PAYLOAD,
+    Members,
+    enveloped,
+    predicate,
+    remembered,
+    signed,
+    stated,
+    subject,
+    vector,
+)
 from tests.certs.vectors.model import ACCEPT, Vector
 from tests.certs.vectors.world import policy
 
 NAME: Final = hashlib.sha256(PAYLOAD).hexdigest()
-KEY: Final = world.RECORD.key.id
+OTHER: Final = "f" * 64
+INDEX_REQUIRED: Final = policy(("deny = []", "deny = []\nindex = { required = true }"))
 
 
 def caps() -> Iterator[Vector]:
@@ -51,48 +66,61 @@ def caps() -> Iterator[Vector]:
 
 def memory() -> Iterator[Vector]:
     """Yield group R without the index."""
-    seen: dict[str, Any] = {"issuer": "acme", "cell": KEY, "payload": "f" * 64}
+    pin = f'allow_rollback = [{{ payload = "{NAME}", reason = "the newer one is slow here" }}]'
+    yield vector("R0", "the same certificate again", ACCEPT, state=_seen(42, NAME))
+    yield vector("R1", "a lower serial than was seen", "ROLLBACK", state=_seen(43, OTHER))
     yield vector(
-        "R0", "the same certificate again", ACCEPT, state={"serials": [seen | {"serial": 42, "payload": NAME}]}
+        "R1b",
+        "a lower serial than was seen, pinned",
+        ACCEPT,
+        state=_seen(43, OTHER),
+        policy=policy(("deny = []", f"deny = []\n{pin}")),
     )
-    yield vector("R1", "a lower serial than was seen", "ROLLBACK", state={"serials": [seen | {"serial": 43}]})
-    yield vector(
-        "R2", "the serial that was seen, another payload", "EQUIVOCATION", state={"serials": [seen | {"serial": 42}]}
-    )
+    yield vector("R2", "the serial that was seen, another payload", "EQUIVOCATION", state=_seen(42, OTHER))
     yield vector(
         "R3",
         "a serial below min_serial of the rule",
         "SERIAL_MIN",
         policy=policy(("threshold = 1", "threshold = 1\nmin_serial = 43")),
     )
+    yield vector(
+        "R3b",
+        "a serial of exactly min_serial",
+        ACCEPT,
+        policy=policy(("threshold = 1", "threshold = 1\nmin_serial = 42")),
+    )
 
 
 def indexes() -> Iterator[Vector]:
     """Yield group R with an index: a policy that demands one, and what the publisher's index says."""
+    newer = remembered(indexes={"acme": Seen(4, OTHER)})
     yield _indexed("R4a", "listed", ACCEPT, current=[NAME])
-    yield _indexed("R4", "not listed", "NOT_IN_INDEX", current=["f" * 64])
+    yield vector("R4b", "no index where one is required", "NOT_IN_INDEX", policy=INDEX_REQUIRED)
+    yield _indexed("R4", "not listed", "NOT_IN_INDEX", current=[OTHER])
+    yield _indexed("R5", "revoked", "REVOKED", current=[], revoked=[Revoked("payload", NAME, "out-of-bounds read")])
     yield _indexed(
-        "R5",
-        "listed and revoked",
+        "R5b",
+        "its kernel tree is revoked",
         "REVOKED",
         current=[NAME],
-        revoked=[{"payload": NAME, "reason": "out-of-bounds read"}],
+        revoked=[Revoked("tree", world.RECORD.kernel.tree_digest, "out-of-bounds read")],
     )
-    yield _indexed("R6", "the index has expired", "INDEX_EXPIRED", current=[NAME], expires="2026-11-30T23:59:59Z")
     yield _indexed(
-        "R7", "a lower index version than was seen", "INDEX_ROLLBACK", current=[NAME], state={"indexes": {"acme": 4}}
+        "R6", "the index has expired", "INDEX_EXPIRED", current=[NAME], expires=parse_time("2026-11-30T23:59:59Z")
     )
+    yield _indexed("R7", "a lower index version than was seen", "INDEX_ROLLBACK", current=[NAME], state=newer)
 
 
-def _indexed(name: str, shows: str, expect: str, state: dict[str, Any] | None = None, **index: Any) -> Vector:
-    facts = {
-        "issuer": "acme",
-        "version": 3,
-        "issued": "2026-11-30T00:00:00Z",
-        "expires": "2026-12-14T00:00:00Z",
-        "revoked": [],
-    } | index
-    return vector(name, shows, expect, load={"index": facts}, state=state)
+def _seen(serial: int, payload: str) -> Members:
+    place = place_of(statement.parse_payload(PAYLOAD))
+    return remembered(certificates={place: Seen(serial, payload)})
+
+
+def _indexed(name: str, shows: str, expect: str, *, state: Members | None = None, **index: Any) -> Vector:
+    """Return a vector whose set holds the honest line and an index that alice signed."""
+    terms = {"issuer": "acme", "version": 3, "issued_at": world.ISSUED, "expires": parse_time("2026-12-14T00:00:00Z")}
+    told = world.line(build_index(**(terms | index)))
+    return vector(name, shows, expect, LINE, told, policy=INDEX_REQUIRED, state=state or {})
 
 
 def _whole(name: str, shows: str, data: bytes) -> Vector:

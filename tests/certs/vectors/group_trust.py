@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
+from pytest_frt.certs.reading import parse_time
 from tests.certs.vectors import world
 from tests.certs.vectors.group_form import ALICE_OR_BOB
-from tests.certs.vectors.make import LINE, PAYLOAD, Members, enveloped, gate, predicate, stated, vector
+from tests.certs.vectors.make import LINE, PAYLOAD, Members, enveloped, gate, predicate, remembered, stated, vector
 from tests.certs.vectors.model import ACCEPT, Vector
 from tests.certs.vectors.world import policy
 
@@ -88,7 +89,7 @@ def keys() -> Iterator[Vector]:
     yield vector(
         "K8", "the policy has expired", "POLICY_EXPIRED", policy=policy(('expires = "2027-03', 'expires = "2026-11'))
     )
-    yield vector("K9", "a lower policy version than was seen", "POLICY_ROLLBACK", state={"policy_version": 8})
+    yield vector("K9", "a lower policy version than was seen", "POLICY_ROLLBACK", state=remembered(policy_version=8))
     yield vector("K10", "a signer that the rule does not list", "THRESHOLD", world.line(PAYLOAD, world.BOB))
 
 
@@ -150,7 +151,10 @@ def times() -> Iterator[Vector]:
         at="1970-01-01T00:00:00Z",
     )
     yield vector(
-        "T7", "a clock behind the last one seen", "CLOCK_ROLLBACK", state={"last_seen": "2026-12-02T00:00:00Z"}
+        "T7",
+        "a clock behind the last one seen",
+        "CLOCK_ROLLBACK",
+        state=remembered(last_seen=parse_time("2026-12-02T00:00:00Z")),
     )
 
 

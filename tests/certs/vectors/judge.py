@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_frt.certs import dsse, policy, tree, verify
+from pytest_frt.certs import dsse, policy, state, tree, verify
 from pytest_frt.certs.reading import parse_time
 from pytest_frt.certs.statement import CellCertificate, Certificate
 from pytest_frt.contracts.record import Record
@@ -31,9 +32,14 @@ def answer(vector: Vector, folder: Path) -> Answer:
     try:
         loaded = policy.parse(vector.policy.encode())
         lines = dsse.split_set(vector.data)
-        (outcome,) = verify.verify_set(lines, loaded, parse_time(vector.at))
-        if isinstance(outcome, verify.Refused):
-            return Answer(outcome.code, f"{outcome.message}{outcome.title}")
+        memory = state.parse_memory(json.dumps(vector.state).encode()) if vector.state else None
+        outcomes = verify.verify_set(lines, loaded, parse_time(vector.at), state=memory)
+        refused = [outcome for outcome in outcomes if isinstance(outcome, verify.Refused)]
+        if refused:  # an index that does not stand refuses the certificate beside it with the same code
+            said = "".join(f"{outcome.message}{outcome.title}" for outcome in refused)
+            return Answer(" ".join({outcome.code for outcome in refused}), said)
+        (outcome,) = outcomes
+        assert isinstance(outcome, verify.Accepted)
         if vector.live:
             _live(outcome.certificate, vector.live)
         if vector.tree:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pytest_frt.certs import dsse
 from pytest_frt.certs.keys import SigningKey
+from pytest_frt.certs.state import Memory, memory_bytes
 from tests.certs.vectors import world
 from tests.certs.vectors.model import Vector
 
@@ -90,3 +91,9 @@ def bundle(line: bytes) -> bytes:
 
 def pae(payload_type: str) -> bytes:
     return dsse.pae(PAYLOAD, payload_type)
+
+
+def remembered(**facts: Any) -> Members:
+    """Return the document of a state file."""
+    document: Members = json.loads(memory_bytes(Memory(**facts)))
+    return document

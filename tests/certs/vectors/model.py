@@ -26,8 +26,7 @@ class Vector:
         at: Verification time.
         policy: TOML text of the trust policy.
         data: The bytes of the certificate set.
-        state: What the reader remembers of earlier verifications; None when it remembers nothing.
-        index: Bytes of the publisher's index, in the same form as ``data``; empty when there is none.
+        state: What the reader remembers: the document of a state file; empty when it keeps none.
         live: Facts of the process that differ from the certified ones.
         tree: Files as certified, and as found by the reader.
         load: What is wrong in the process that wants to load the accepted files.
@@ -41,8 +40,7 @@ class Vector:
     at: str
     policy: str
     data: bytes = b""
-    state: dict[str, Any] | None = None
-    index: bytes = b""
+    state: dict[str, Any] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
     tree: dict[str, Any] = field(default_factory=dict)
     load: dict[str, Any] = field(default_factory=dict)
@@ -53,7 +51,7 @@ class Vector:
         """Return the vector as one line of JSON; members at their default are left out."""
         members: dict[str, Any] = {
             "id": self.id, "shows": self.shows, "expect": self.expect, "at": self.at, "policy": self.policy,
-            "set": pack(self.data), "state": self.state, "index": pack(self.index), "live": self.live,
+            "set": pack(self.data), "state": self.state, "live": self.live,
             "tree": self.tree, "load": self.load, "hides": self.hides,
         }  # fmt: skip
         kept: dict[str, Any] = {name: value for name, value in members.items() if value}
@@ -68,8 +66,8 @@ def read(path: Path = DATA) -> list[Vector]:
 
 
 def _vector(members: dict[str, Any]) -> Vector:
-    data, index = unpack(members.pop("set", [])), unpack(members.pop("index", []))
-    return Vector(**members, data=data, index=index)
+    data = unpack(members.pop("set"))
+    return Vector(**members, data=data)
 
 
 def pack(data: bytes) -> list[Any]:
