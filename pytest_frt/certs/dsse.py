@@ -130,7 +130,8 @@ def _base64(text: Json) -> bytes:
     """Decode either alphabet; only what an encoder would have written is taken."""
     if not isinstance(text, str) or not text:
         raise CertificateRefused("B64", "a payload or signature is missing or empty")
-    standard = text.translate(_TO_STANDARD) if "+" not in text and "/" not in text else text
+    other = ("-" in text or "_" in text) and "+" not in text and "/" not in text
+    standard = text.translate(_TO_STANDARD) if other else text
     try:
         data = binascii.a2b_base64(standard, strict_mode=True)
     except ValueError:

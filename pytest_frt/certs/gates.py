@@ -17,7 +17,7 @@ from pytest_frt.contracts.record import GateRow, PlanRecord, Record
 from pytest_frt.contracts.verdict import Invalid, Pass, Refusal, Verdict
 from pytest_frt.errors import CertificateRefused, EvidenceError
 from pytest_frt.rules.net_win import judge_ratios
-from pytest_frt.rules.rows import FRT_NW_1, NET_WIN_ROW, fold_samples
+from pytest_frt.rules.rows import FRT_NW_1, NET_WIN_ROW, exact, fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +86,25 @@ def _complete(rows: Sequence[GateRow], demand: Demand, *, plan: bool, random_wei
     if demand.result != "PASSED":
         raise CertificateRefused("RESULT", f"the certificate says {demand.result} of itself")
     names = [row.name for row in rows]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise CertificateRefused("GATE_DUP", f"gate {twice[0]} is stated more than once")
+    stated = frozenset(names)
+    if len(stated) != len(names):
+        twice = min(name for name in stated if names.count(name) > 1)
+        raise CertificateRefused("GATE_DUP", f"gate {twice} is stated more than once")
     for group in groups_for(plan=plan, random_weights=random_weights):
-        if not any(set(alternative) <= set(names) for alternative in group):
+        if not any(stated.issuperset(alternative) for alternative in group):
             wanted = " or ".join(" with ".join(alternative) for alternative in group)
             raise CertificateRefused("GATE_MISSING", f"gate {wanted} is mandatory and absent")
 
 
 def _judge_row(row: GateRow, attempts: int, demand: Demand) -> Judged:
-    value = _recompute(row, attempts)
+    samples, value = _recompute(row, attempts)
     own = Decimal(row.floor)
     _hold(row, value, own, "its own floor")
     _check_rule(row, own)
     for floor in demand.floors:
         if floor.gate == row.name:
             _check_floor(row, value, own, floor)
-    band = _band(row, own)
+    band = _band(row, samples, own)
     if band != "pass" and not demand.allow_warn:
         raise CertificateRefused(
             "GATE_WARN", f"gate {row.name} is in band {band}", hint="allow_warn = true in the policy takes it"
@@ -110,12 +112,12 @@ def _judge_row(row: GateRow, attempts: int, demand: Demand) -> Judged:
     return Judged(row.name, value, row.op, own, row.n, band)
 
 
-def _band(row: GateRow, own: Decimal) -> str:
+def _band(row: GateRow, samples: Sequence[Decimal], own: Decimal) -> str:
     """Return ``warn`` when the row says so, or when its worst sample is only that good."""
     rule = RULES.get(row.name)
     if rule is None or rule.worst is None:
         return row.band
-    worst = min(map(Decimal, row.samples)) if row.op == ">=" else max(map(Decimal, row.samples))
+    worst = min(samples) if row.op == ">=" else max(samples)
     _hold(row, worst, rule.worst, "what the worst sample must reach")
     return row.band if _holds(worst, row.op, own) else "warn"
 
@@ -170,39 +172,44 @@ def _meet(row: GateRow, own: Decimal, floor: Decimal, by: str) -> None:
         )
 
 
-def _recompute(row: GateRow, attempts: int) -> Decimal:
-    """Return what the samples fold to; the stated number must be the same."""
+def _recompute(row: GateRow, attempts: int) -> tuple[list[Decimal], Decimal]:
+    """Return the samples and what they fold to; the stated number must be the same."""
     if not row.samples or row.n != len(row.samples):
         raise CertificateRefused("GATE_SAMPLES", f"gate {row.name} states n={row.n} and has {len(row.samples)} samples")
     try:
         if row.statistic == FRT_NW_1:
-            value = _net_win(row, attempts)
+            samples, value = _net_win(row, attempts)
         else:
-            value = Decimal(fold_samples(row.statistic, row.samples))
+            samples = [exact(sample) for sample in row.samples]
+            value = fold(row.statistic, samples)
     except EvidenceError as error:
         raise CertificateRefused("GATE_SAMPLES", f"gate {row.name}: {error.message}") from error
     if value != Decimal(row.measured):
         raise CertificateRefused(
             "GATE_SAMPLES", f"gate {row.name} states {row.measured}, its samples give {value:f} ({row.statistic})"
         )
-    return value
+    return samples, value
 
 
-def _net_win(row: GateRow, attempts: int) -> Decimal:
-    """Judge the unit ratios by FRT-NW-1 and return their pooled median; samples are ``process:ratio``."""
-    processes: list[list[str]] = []
+def _net_win(row: GateRow, attempts: int) -> tuple[list[Decimal], Decimal]:
+    """Judge the unit ratios by FRT-NW-1; return them and their pooled median. Samples are ``process:ratio``."""
+    processes: list[list[float]] = []
+    samples: list[Decimal] = []
+    current = ""
     for sample in row.samples:
         index, _, ratio = sample.partition(":")
-        if index == str(len(processes)):
+        if index != current or not processes:
+            current = str(len(processes))
             processes.append([])
-        if index != str(len(processes) - 1):
+        if index != current:
             raise CertificateRefused("GATE_SAMPLES", f"gate {row.name}: sample {sample!r} is not process-major")
-        processes[-1].append(ratio)
-    pooled = Decimal(fold_samples("median", [ratio for units in processes for ratio in units]))
-    verdict = judge_ratios([[float(ratio) for ratio in units] for units in processes], attempt=attempts)
+        samples.append(exact(ratio))
+        processes[-1].append(float(ratio))
+    pooled = fold("median", samples)
+    verdict = judge_ratios(processes, attempt=attempts)
     if not isinstance(verdict, Pass):
         raise CertificateRefused("GATE_FAIL", f"gate {row.name} at attempt {attempts}: {_said(verdict)}")
-    return pooled
+    return samples, pooled
 
 
 def _said(verdict: Verdict) -> str:

@@ -109,26 +109,18 @@ class _View:
     """What has been collected at one look."""
 
     rule: Rule
-    processes: Processes
     units: tuple[float, ...]
     wins: int
+    pooled: float
+    medians: tuple[float, ...]
+    medians_over: int
 
     @classmethod
     def of(cls, rule: Rule, processes: Processes) -> _View:
         units = tuple(ratio for process in processes for ratio in process)
-        return cls(rule, processes, units, wins=sum(ratio > rule.margin for ratio in units))
-
-    @property
-    def pooled(self) -> float:
-        return median(self.units)
-
-    @property
-    def medians(self) -> tuple[float, ...]:
-        return tuple(median(process) for process in self.processes if process)
-
-    @property
-    def medians_over(self) -> int:
-        return sum(value > self.rule.process_margin for value in self.medians)
+        wins = sum(ratio > rule.margin for ratio in units)
+        medians = tuple(median(process) for process in processes if process)
+        return cls(rule, units, wins, median(units), medians, sum(value > rule.process_margin for value in medians))
 
     def measured(self, bound: int) -> tuple[Measured, ...]:
         """State the numbers behind a verdict."""

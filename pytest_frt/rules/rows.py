@@ -44,27 +44,45 @@ def rounded(processes: Iterable[Iterable[float]]) -> list[list[float]]:
     return [[round(ratio, RATIO_PLACES) for ratio in process] for process in processes]
 
 
+def exact(sample: str) -> Decimal:
+    """Return the number of a plain decimal string.
+
+    Raises:
+        EvidenceError: other text, e.g. an exponent or ``NaN``.
+    """
+    if not DECIMAL.fullmatch(sample):
+        raise EvidenceError(f"gate sample {sample!r} is no plain decimal")
+    return Decimal(sample)
+
+
+def fold(statistic: str, values: Sequence[Decimal]) -> Decimal:
+    """Return the ``min``, ``max`` or ``median`` of numbers, exactly; a mean of two is rounded as ``decimal`` does.
+
+    Raises:
+        EvidenceError: no numbers, or another statistic.
+    """
+    if not values:
+        raise EvidenceError(f"statistic {statistic!r} over no samples")
+    match statistic:
+        case "min":
+            return min(values)
+        case "max":
+            return max(values)
+        case "median":
+            ordered, middle = sorted(values), len(values) // 2
+            if len(values) % 2:
+                return ordered[middle]
+            return Decimal(decimal((ordered[middle - 1] + ordered[middle]) / 2))
+    raise EvidenceError(f"statistic {statistic!r} is not one of min, max, median")
+
+
 def fold_samples(statistic: str, samples: Sequence[str]) -> str:
-    """Return the ``min``, ``max`` or ``median`` of decimal strings, exactly.
+    """Return what :func:`fold` makes of decimal strings, as a decimal string.
 
     Raises:
         EvidenceError: no samples, another statistic, or a sample that is no plain decimal.
     """
-    for sample in samples:
-        if not DECIMAL.fullmatch(sample):
-            raise EvidenceError(f"gate sample {sample!r} is no plain decimal")
-    values = sorted(Decimal(sample) for sample in samples)
-    if not values:
-        raise EvidenceError(f"statistic {statistic!r} over no samples")
-    middle = len(values) // 2
-    match statistic:
-        case "min":
-            return decimal(values[0])
-        case "max":
-            return decimal(values[-1])
-        case "median":
-            return decimal(values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2)
-    raise EvidenceError(f"statistic {statistic!r} is not one of min, max, median")
+    return decimal(fold(statistic, [exact(sample) for sample in samples]))
 
 
 def row(name: str, op: str, floor: float, values: Sequence[float], statistic: str, *, band: str = "pass") -> GateRow:
