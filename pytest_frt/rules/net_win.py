@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import median
 from typing import Final
 
@@ -104,23 +105,31 @@ def rule_of(attempt: int, alpha: float | None = None) -> Rule | None:
     return replace(plain, name=f"{plain.name} at level {alpha:g}", bounds=bounds)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _View:
-    """What has been collected at one look."""
+    """What has been collected at one look. Medians are found when a verdict asks, and once."""
 
     rule: Rule
+    processes: Processes
     units: tuple[float, ...]
     wins: int
-    pooled: float
-    medians: tuple[float, ...]
-    medians_over: int
 
     @classmethod
     def of(cls, rule: Rule, processes: Processes) -> _View:
         units = tuple(ratio for process in processes for ratio in process)
-        wins = sum(ratio > rule.margin for ratio in units)
-        medians = tuple(median(process) for process in processes if process)
-        return cls(rule, units, wins, median(units), medians, sum(value > rule.process_margin for value in medians))
+        return cls(rule, processes, units, wins=sum(ratio > rule.margin for ratio in units))
+
+    @cached_property
+    def pooled(self) -> float:
+        return median(self.units)
+
+    @cached_property
+    def medians(self) -> tuple[float, ...]:
+        return tuple(median(process) for process in self.processes if process)
+
+    @cached_property
+    def medians_over(self) -> int:
+        return sum(value > self.rule.process_margin for value in self.medians)
 
     def measured(self, bound: int) -> tuple[Measured, ...]:
         """State the numbers behind a verdict."""
