@@ -45,6 +45,9 @@ TRUST_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
                  "get the newer certificate, or name this one in allow_rollback"),
     "EQUIVOCATION": (12, "two payloads of one issuer have the same serial or version",
                      "send both digests to the issuer and use neither"),
+    "STATE_FILE": (1, "the state file or its lock is a link, special, foreign, or open to others",
+                   "chmod go-w and own it, or name another state file"),
+    "STATE_BUSY": (15, "another process holds the state file's lock", "end that process"),
     "STATE_CORRUPT": (1, "the state file is damaged", "restore it; removing it forgets every version that was seen"),
     "SERIAL_MIN": (12, "the serial is below the rule's min_serial", "get the newer certificate"),
 }  # fmt: skip

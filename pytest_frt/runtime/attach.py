@@ -22,7 +22,8 @@ from pytest_frt.registry import Registry
 from pytest_frt.runtime.facts import LiveProcess
 from pytest_frt.runtime.handle import FileDecision, Handle, SeatDecision
 from pytest_frt.runtime.match import Reject, Wish
-from pytest_frt.runtime.prepare import Scene, fits, prepare
+from pytest_frt.runtime.memory import Kept, StateChoice, state_place
+from pytest_frt.runtime.prepare import Scene, clash, fits, prepare
 from pytest_frt.runtime.sources import Places
 from pytest_frt.seat import swap
 from pytest_frt.seat.bind import BoundSeat
@@ -64,6 +65,7 @@ def attach(  # noqa: PLR0913 (a name and a default for each)
     phase: str = "",
     kernels: Mapping[str, str | Path] | None = None,
     host: str | Path | None = None,
+    state: StateChoice = None,
 ) -> Handle:
     """Activate on ``model`` exactly what its certificates prove, and nothing else.
 
@@ -80,19 +82,24 @@ def attach(  # noqa: PLR0913 (a name and a default for each)
         phase: Row regime; empty takes any.
         kernels: Kernel repo id to a local build, for kernels that are not part of this distribution.
         host: Folder of a host entry that is not installed.
+        state: File that remembers what was activated, so that older policies, indexes and certificates are refused.
+            None keeps one per policy file below ``$XDG_STATE_HOME/pytest-frt`` (``~/.local/state``), and none for a
+            policy that is no file. False neither reads nor writes one.
 
     Returns:
         The handle; inactive when nothing was accepted.
 
     Raises:
-        CertificateRefused: the trust policy cannot be used.
+        CertificateRefused: the trust policy or the state file cannot be used, or was overtaken by another process.
         UsageFault: a path is missing or unreadable.
+        StorageFault: the state file cannot be written; nothing was activated.
         SwapRefused: a seat is taken, in training mode or compiled in place; the model is as it was.
     """
     policy = trust if isinstance(trust, Policy) else trust_file.load(trust)
     policy = replace(policy, allow_warn=policy.allow_warn or allow_warn)
     paths = tuple(map(Path, [certificates] if isinstance(certificates, str | Path) else certificates))
-    outcomes = verify_paths(paths, policy, now or datetime.now(UTC))
+    kept = Kept(state_place(state, trust), policy, now or datetime.now(UTC))
+    outcomes = verify_paths(paths, policy, kept.moment, state=kept.read())
     sets = sorted(_sets(outcomes, policy), key=lambda one: (_issued(one), one.name), reverse=True)
     registry = Registry.load() if host is None else Registry.load().with_host(host)
     builds = {repo: Path(path) for repo, path in (kernels or {}).items()}
@@ -101,6 +108,7 @@ def attach(  # noqa: PLR0913 (a name and a default for each)
     chosen = _Chosen(single=policy.composition == PLAN)
     for one in sets:
         chosen.consider(one, scene)
+    kept.commit(chosen.among(outcomes))
     attachment = swap.attach(root, chosen.bound, strict=strict) if chosen.bound else None
     return Handle(attachment, chosen.seats, _unread(outcomes), chosen.plan)
 
@@ -143,6 +151,7 @@ class _Chosen:
         self.plan = ""
         self._single = single
         self._taken: dict[str, str] = {}
+        self._names: set[str] = set()
 
     def consider(self, one: Set, scene: Scene) -> None:
         """Accept a set whole, or note for each of its seats why not."""
@@ -153,8 +162,13 @@ class _Chosen:
         if refusal is None:
             self.bound += bound
             self._taken |= dict.fromkeys(one.places, one.name)
+            self._names |= {one.name, *(cell.payload_sha256 for cell in one.cells)}
             self.plan = one.name if one.plan else ""
         self.seats += _decisions(one, refusal)
+
+    def among(self, outcomes: Iterable[Outcome]) -> list[Accepted]:
+        """Return the certificates that are to be active: those of each set that was accepted, plans included."""
+        return [one for one in outcomes if isinstance(one, Accepted) and one.name in self._names]
 
     def _obstacle(self, one: Set) -> Refusal | None:
         both = sorted(one.places & self._taken.keys())
@@ -169,7 +183,8 @@ class _Chosen:
 
 def _misfit(one: Set, scene: Scene) -> Refusal | None:
     """Return the first member that does not hold here: all are asked before any is bound."""
-    return next(((cell, reject) for cell in one.cells if (reject := fits(cell, scene)) is not None), None)
+    misfit = next(((cell, reject) for cell in one.cells if (reject := fits(cell, scene)) is not None), None)
+    return misfit or clash(one.cells, scene)
 
 
 def _bind(one: Set, scene: Scene) -> tuple[Refusal | None, tuple[BoundSeat, ...]]:

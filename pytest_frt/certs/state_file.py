@@ -1,0 +1,130 @@
+"""The state file: a deployer's memory on disk, changed by one process at a time and never left half-written.
+
+A missing file is a first use. A damaged one is refused and never taken for missing. Like the policy it must belong to
+root or the reader, be writable by nobody else, and be no symbolic link. A writer takes an exclusive lock on the file
+``<state>.lock`` beside it (``flock``; the state file itself is replaced by each write), reads the memory again, checks
+again, takes maxima and renames a synced temporary file over the old one: two processes lose nothing of one another.
+
+Refusal codes: ``STATE_FILE``, ``STATE_BUSY``, and those of ``state``.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from pytest_frt.certs.files import read_owned, write_atomic
+from pytest_frt.certs.outcomes import Accepted
+from pytest_frt.certs.policy_types import Policy
+from pytest_frt.certs.state import STATE, Memory, memory_bytes, parse_memory, remember
+from pytest_frt.errors import CertificateRefused, StorageFault, UsageFault
+
+LOCK_SUFFIX: Final = ".lock"
+MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+LOCK_WAIT_S: Final = 10.0
+"""A writer holds the lock for milliseconds; one that holds it for longer is stuck or hostile."""
+_POLL_S: Final = 0.01
+_LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SHORT: Final = 16
+_BASE: Final = "XDG_STATE_HOME"
+
+
+def default_place(policy_path: str | Path) -> Path:
+    """Return where the memory of a policy file is kept: below the user's XDG state directory, by the file's full path.
+
+    A policy that is moved or copied starts with an empty memory there; name a state file to keep one.
+
+    Raises:
+        UsageFault: the user has no home directory.
+    """
+    # The one place besides the command line where an environment variable decides: XDG says that it does.
+    base = os.environ.get(_BASE, "")
+    try:
+        root = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
+    except RuntimeError as error:
+        raise UsageFault(f"no place for a state file: {error}", hint="name one: state=PATH, or state=False") from error
+    name = hashlib.sha256(os.fsencode(Path(policy_path).resolve())).hexdigest()[:_SHORT]
+    return root / "pytest-frt" / f"trust-{name}.json"
+
+
+def read(path: str | Path) -> Memory:
+    """Return the memory of a state file; that of a first use when it does not exist.
+
+    Raises:
+        CertificateRefused: ``STATE_FILE`` (a link, foreign owner, open mode), ``STATE_CORRUPT``.
+        UsageFault: unreadable.
+    """
+    place = Path(path)
+    if not os.path.lexists(place):
+        return Memory()
+    return parse_memory(read_owned(place, code="STATE_FILE", cap=STATE.size), str(place))
+
+
+def commit(path: str | Path, policy: Policy, system: datetime, accepted: Iterable[Accepted]) -> Memory:
+    """Write what was accepted (step 15) and return the memory; nothing is written when nothing was accepted.
+
+    Args:
+        path: State file.
+        policy: The policy they were accepted under.
+        system: The clock they were accepted at.
+        accepted: Certificates that passed everything.
+
+    Raises:
+        CertificateRefused: another process has accepted something newer meanwhile (``ROLLBACK``, ...), or the file
+            became unusable.
+        StorageFault: it cannot be written; the memory is as it was.
+    """
+    place, found = Path(path), tuple(accepted)
+    if not found:
+        return read(place)
+    with _locked(place):
+        memory = remember(read(place), policy, system, found)
+        write_atomic(place, memory_bytes(memory), mode=MODE)
+    return memory
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    lock = place.with_name(place.name + LOCK_SUFFIX)
+    try:
+        place.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        handle = os.open(lock, _LOCK_FLAGS, MODE)
+    except OSError as error:
+        raise StorageFault(
+            f"{error.filename or lock} cannot be written: {error.strerror}",
+            hint="what was accepted must be remembered: name another state file, or say that none is kept",
+        ) from error
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise CertificateRefused("STATE_FILE", f"{lock} is not a regular file")
+        _take(handle, lock)
+        yield
+    finally:
+        os.close(handle)  # closing gives the lock back
+
+
+def _take(handle: int, lock: Path) -> None:
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise StorageFault(f"{lock} cannot be locked: {error.strerror}", hint="use a local disk") from error
+            if time.monotonic() > deadline:
+                raise CertificateRefused(
+                    "STATE_BUSY", f"{lock} is held by another process for {LOCK_WAIT_S:.0f} s", hint="end that process"
+                ) from error
+            time.sleep(_POLL_S)
+        else:
+            return
