@@ -18,7 +18,7 @@ from pytest_frt.run import evidence, proof, shown
 from pytest_frt.run.clocking import Clock, Course, Entrant
 from pytest_frt.run.custody import Sources
 from pytest_frt.run.results import GateResult, UnionResult
-from pytest_frt.run.settle import Question, Settled, Settling
+from pytest_frt.run.settle import Question, Settled, Settling, required_checks
 from pytest_frt.run.stages import Stages, Witnessed
 from pytest_frt.run.union import Unions, contested
 
@@ -38,14 +38,6 @@ if TYPE_CHECKING:
 COMPILED = "compiled"
 PRELOAD = ("torch", "safetensors", "transformers", "transformers.modeling_utils")
 """Libraries the fork server imports once; a missing one is skipped by the server."""
-
-
-def _battery() -> tuple[str, ...]:
-    """Return every contract check that a record must show."""
-    from pytest_frt.lab.census import CHECK
-    from pytest_frt.seat.lifecycle import CHECKS, NEVER_CALLED
-
-    return (NEVER_CALLED, *(check.__name__ for check in CHECKS), CHECK)
 
 
 def _moved(gate: str, files: Sequence[str]) -> Invalid:
@@ -202,6 +194,8 @@ class Bench:
         before = self._sources.anywhere()
         if changed := self._sources.changed(record):
             return Settled({"seats": _moved("seats", changed)}, {}, (), (), None)
+        if self._config.timing:
+            self._clock.begin(record.host.threads, witnessed.evidence.libraries)
         limits = {record.unit.structure: self.limits(record.unit.structure)}
         question = Question(record.host, (record.unit,), record.key.phase, record.key.form, limits)
         settled = Settling(self._stages, question, witnessed, lifecycle=True).run()
@@ -229,7 +223,7 @@ class Bench:
     def _contract(self, record: RecordPlan) -> GateResult:
         settled = self._settle(record)
         checks = settled.tried.evidence.lifecycle if settled.tried else ()
-        verdict = contract.judge(checks, required=_battery())
+        verdict = contract.judge(checks, required=required_checks())
         return GateResult(record.id, "contract", verdict, settled.survivors)
 
     def _net_win(self, record: RecordPlan) -> GateResult:

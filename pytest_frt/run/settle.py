@@ -19,6 +19,14 @@ MAX_TRIES = 4
 """Each try takes out at least one seat; a set that still moves after four is no set to certify."""
 
 
+def required_checks() -> tuple[str, ...]:
+    """Return every contract check that a record must show."""
+    from pytest_frt.lab.census import CHECK
+    from pytest_frt.seat.lifecycle import CHECKS, NEVER_CALLED
+
+    return (NEVER_CALLED, *(check.__name__ for check in CHECKS), CHECK)
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is being settled.

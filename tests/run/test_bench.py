@@ -16,10 +16,11 @@ from pytest_frt.devices.probe import machine_facts
 from pytest_frt.registry import Provider, Registry
 from pytest_frt.rules.fold import RECORD_GATES
 from pytest_frt.run import evidence
-from pytest_frt.run.bench import Bench, _battery
+from pytest_frt.run.bench import Bench
 from pytest_frt.run.config import RunConfig, Selection
 from pytest_frt.run.plan import RecordPlan, plan_run
 from pytest_frt.run.progress import Silent
+from pytest_frt.run.settle import required_checks
 from pytest_frt.run.stages import Tried, Witnessed
 from pytest_frt.spec.modules import load_file
 
@@ -63,7 +64,7 @@ def judged(tmp_path: Path, toy: Any) -> Iterator[Callable[..., Judged]]:
 
     def make(answer: Any = None, witness: Any = None, during: Callable[[], object] = lambda: None) -> Judged:
         found = toy.witnessed(toy.seat("a", "decoder_ffn"), toy.seat("b", "decoder_ffn"))
-        checks = tuple(Check(name, ok=True, detail="") for name in _battery())
+        checks = tuple(Check(name, ok=True, detail="") for name in required_checks())
 
         class Stages(toy.Stages):  # type: ignore[misc]
             def witness(self, *_: object) -> Witnessed | Crashed:
@@ -91,6 +92,9 @@ class Clock:
 
     def __init__(self, evidence: Any, during: Callable[[], object] = lambda: None) -> None:
         self._evidence, self._during = evidence, during
+
+    def begin(self, *_: object) -> None:
+        """Nothing is started ahead."""
 
     def judge(self, _course: Any, entrants: Sequence[Any]) -> dict[str, Any]:
         self._during()
