@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
+import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_frt.certs import dsse, keys, policy, statement, store
+from pytest_frt.certs import dsse, keys, lookup, policy, statement, store
 from pytest_frt.certs import verify as verification
 from pytest_frt.certs.files import read_some, write_new
 from pytest_frt.certs.reading import parse_time, time_text
 from pytest_frt.certs.starter import starter_policy
 from pytest_frt.errors import CertificateRefused, UsageFault
+from pytest_frt.spec.hub_cache import client_cache
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)
@@ -41,7 +43,13 @@ def add_commands(subparsers: Subparsers) -> None:
     seal.set_defaults(func=sign)
 
     audit = subparsers.add_parser("verify", help="verify certificates against a trust policy, offline")
-    audit.add_argument("paths", metavar="PATH", nargs="+", help="certificate files or directories")
+    audit.add_argument(
+        "places",
+        metavar="PLACE",
+        nargs="*",
+        help="certificate file, directory, project or kernel repo, owner/name@revision of a cached release, or "
+        "dist:NAME of an installed distribution (default: ./frt-certs, else ./certificates)",
+    )
     audit.add_argument("--trust", metavar="FILE", default=DEFAULT_TRUST, help="trust policy (default: %(default)s)")
     audit.add_argument("--at", metavar="TIME", help="judge at this moment (YYYY-MM-DDTHH:MM:SSZ), not now")
     audit.add_argument("--json", action="store_true", help="print one JSON array")
@@ -106,16 +114,19 @@ def verify(args: argparse.Namespace) -> int:
     """
     trusted = policy.load(args.trust)
     now = parse_time(args.at, "--at") if args.at else datetime.now(UTC)
-    outcomes = verification.verify_paths(args.paths, trusted, now, audit=args.at is not None)
+    found = lookup.locate(args.places, lambda: client_cache(os.environ))
+    outcomes = verification.verify_paths(lookup.paths_of(found), trusted, now, audit=args.at is not None)
     if not outcomes:
         raise UsageFault(
-            f"no certificate (*{store.CERTIFICATE_SUFFIX}) in {', '.join(args.paths)}",
+            f"no certificate (*{store.CERTIFICATE_SUFFIX}) in {', '.join(place.label for place in found)}",
             hint=f"sign statements first: frt sign --key FILE *{store.STATEMENT_SUFFIX}",
         )
     if args.json:
-        print(json.dumps([_as_json(outcome) for outcome in outcomes], indent=1))
+        print(json.dumps([_as_json(outcome) | {"place": _label(outcome, found)} for outcome in outcomes], indent=1))
     else:
-        _print_outcomes(outcomes)
+        for place in found:
+            _print_outcomes(place.label, [outcome for outcome in outcomes if _label(outcome, found) == place.label])
+        _print_count(outcomes)
     return 0 if all(isinstance(outcome, verification.Accepted) for outcome in outcomes) else 1
 
 
@@ -136,7 +147,12 @@ def trust_init(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_outcomes(outcomes: Sequence[verification.Outcome]) -> None:
+def _label(outcome: verification.Outcome, found: Sequence[lookup.Found]) -> str:
+    return next((place.label for place in found if place.holds(outcome.source)), "")
+
+
+def _print_outcomes(label: str, outcomes: Sequence[verification.Outcome]) -> None:
+    print(f"in {label}: {len(outcomes)} certificates")
     for outcome in outcomes:
         if isinstance(outcome, verification.Refused):
             print(f"refused   {outcome.source} {outcome.title} [{outcome.code}] {outcome.message}")
@@ -147,6 +163,9 @@ def _print_outcomes(outcomes: Sequence[verification.Outcome]) -> None:
                 f"accepted  {outcome.certificate.title} {outcome.name[: store.SHORT]} "
                 f"signed by {', '.join(outcome.owners)}, until {until}{use}"
             )
+
+
+def _print_count(outcomes: Sequence[verification.Outcome]) -> None:
     count = Counter(isinstance(outcome, verification.Accepted) for outcome in outcomes)
     print(f"{count[True]} accepted, {count[False]} refused")
 

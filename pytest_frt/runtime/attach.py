@@ -6,6 +6,7 @@ was accepted.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from pytest_frt.certs.verify import Accepted, Outcome, Refused, verify_paths
 from pytest_frt.registry import Registry
 from pytest_frt.runtime.facts import LiveProcess
 from pytest_frt.runtime.handle import FileDecision, Handle, SeatDecision
+from pytest_frt.runtime.lookup import seek
 from pytest_frt.runtime.match import Reject, Wish
 from pytest_frt.runtime.memory import Kept, StateChoice, state_place
 from pytest_frt.runtime.prepare import Scene, clash, fits, prepare
@@ -73,14 +75,16 @@ def attach(  # noqa: PLR0913 (a name and a default for each)
 
     Args:
         model: The host, loaded and in evaluation mode.
-        certificates: Certificate files or directories; calibration artefacts lie beside them.
+        certificates: Files, directories, projects or kernel repos, ``owner/name@revision`` of a release in the kernel
+            client's cache, or ``dist:NAME`` of an installed distribution; calibration artefacts lie beside them.
         trust: Trust policy (``frt trust init`` writes one), or one loaded before.
         strict: Calls outside the certified form raise ``GuardRefused`` instead of running the host.
         allow_warn: Also accept gates that reached only their warning band.
         now: The present moment; None reads the clock.
         form: Deployment form: certificates of other forms are refused.
         phase: Row regime; empty takes any.
-        kernels: Kernel repo id to a local build, for kernels that are not part of this distribution.
+        kernels: Kernel repo id to a local build, for kernels that are not part of this distribution and do not lie
+            beside their certificates.
         host: Folder of a host entry that is not installed.
         state: File that remembers what was activated, so that older policies, indexes and certificates are refused.
             None keeps one per policy file below ``$XDG_STATE_HOME/pytest-frt`` (``~/.local/state``), and none for a
@@ -97,14 +101,14 @@ def attach(  # noqa: PLR0913 (a name and a default for each)
     """
     policy = trust if isinstance(trust, Policy) else trust_file.load(trust)
     policy = replace(policy, allow_warn=policy.allow_warn or allow_warn)
-    paths = tuple(map(Path, [certificates] if isinstance(certificates, str | Path) else certificates))
+    sought = seek(certificates, os.environ)
     kept = Kept(state_place(state, trust), policy, now or datetime.now(UTC))
-    outcomes = verify_paths(paths, policy, kept.moment, state=kept.read())
+    outcomes = verify_paths(sought.paths, policy, kept.moment, state=kept.read())
     sets = sorted(_sets(outcomes, policy), key=lambda one: (_issued(one), one.name), reverse=True)
     registry = Registry.load() if host is None else Registry.load().with_host(host)
-    builds = {repo: Path(path) for repo, path in (kernels or {}).items()}
+    builds = sought.builds(outcomes, {repo: Path(path) for repo, path in (kernels or {}).items()})
     root = getattr(model, "_orig_mod", model)  # torch.compile wraps the model; seats go into what it wraps
-    scene = Scene(root, LiveProcess(root), Places(registry, builds, paths), Wish(form, phase))
+    scene = Scene(root, LiveProcess(root), Places(registry, builds, sought.paths), Wish(form, phase))
     chosen = _Chosen(single=policy.composition == PLAN)
     for one in sets:
         chosen.consider(one, scene)

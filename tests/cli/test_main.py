@@ -11,7 +11,7 @@ import pytest
 Frt = Callable[..., tuple[int, str, str]]
 
 
-@pytest.mark.parametrize("words", [["lst"], [], ["list", "hots"], ["verify"]], ids=["typo", "none", "kind", "no_path"])
+@pytest.mark.parametrize("words", [["lst"], [], ["list", "hots"], ["publish"]], ids=["typo", "none", "kind", "no_path"])
 def test_usage_fault_is_exit_4(frt: Frt, words: list[str]) -> None:
     status, out, err = frt(*words)
     assert (status, out) == (4, "")
