@@ -32,6 +32,17 @@ LIVE_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     "TREE_SIZE": (11, "a folder holds more files, bytes or levels than a tree may have", "name the right folder"),
     "PRIVATE_DIR": (13, "the private folder for verified copies exists already", "clear the temporary folder"),
     # loading
+    "ID_FORM": (13, "a kernel's id is no plain lower-case name", "build the kernel with an id of its own"),
+    "ID_SHADOWS": (13, "a kernel's id is the name of a standard or installed module",
+                   "build the kernel with an id of its own"),
+    "ID_LOADED": (13, "a module of the kernel's id was imported before, and not from verified bytes",
+                  "attach in a fresh process"),
+    "ID_TWICE": (13, "two builds have one id: their submodules would mix", "attach in processes of their own"),
+    "OPS_TAKEN": (13, "the kernel's namespace of ops is registered already", "attach in a fresh process"),
+    "LIBRARY_LOADED": (13, "a library of the kernel is mapped already", "attach in a fresh process"),
+    "LOCAL_KERNELS": (13, "the environment overrides the kernel with a local folder", "unset LOCAL_KERNELS"),
+    "JIT_CACHE": (13, "a compile cache belongs to others or is writable by them", "name a cache folder of your own"),
+    "JIT_STALE": (13, "an extension of the kernel's name was compiled earlier", "remove it from the cache"),
     "BIND": (14, "the impl refuses the seat", "read the reason; the seat is not what the impl takes"),
     "SMOKE": (14, "the bound seat's one call gave a wrong shape or dtype, a NaN or an infinity", "tell the issuer"),
     # choice

@@ -1,11 +1,15 @@
-"""One accepted certificate to bound seats: match, verify while copying, bind with the certified scales, smoke."""
+"""One accepted certificate to bound seats: match, verify while copying, bind with the certified scales, smoke.
+
+Everything that can be refused without executing certified code is refused first: :func:`fits` executes nothing but the
+host entry's projection, as its last step, and :func:`prepare` loads kernel and impl.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Final, TypeVar
 
@@ -17,15 +21,16 @@ from pytest_frt.contracts.impl import Impl
 from pytest_frt.contracts.record import Record, SeatRecord
 from pytest_frt.contracts.structure import Structure
 from pytest_frt.errors import CertificateRefused, FrtError, SwapRefused
-from pytest_frt.runtime import sources
+from pytest_frt.runtime import sealed, surroundings
 from pytest_frt.runtime.facts import LiveProcess
 from pytest_frt.runtime.host import check_config
 from pytest_frt.runtime.imports import execute
 from pytest_frt.runtime.match import Reject, Wish, match
-from pytest_frt.runtime.sources import Places
+from pytest_frt.runtime.sources import Copies, KernelCopy, Places, copy_all, is_private
 from pytest_frt.seat import kernels
 from pytest_frt.seat.artefact import load_artefact
 from pytest_frt.seat.bind import BoundSeat, bind_unit
+from pytest_frt.seat.identity import IdentityRefused
 from pytest_frt.seat.swap import dtype_named
 from pytest_frt.seat.weights import slot_tensors
 from pytest_frt.spec.dims import SizeMismatch, solve
@@ -38,6 +43,21 @@ SMOKE_SEED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
+class Ready:
+    """What was copied and read of a certificate, and not executed.
+
+    Attributes:
+        copies: Verified copies of its files.
+        structure: The certified structure.
+        declared: The impl as its source states it.
+    """
+
+    copies: Copies
+    structure: Structure
+    declared: Impl
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """What every certificate of one attach is held against.
 
@@ -46,12 +66,16 @@ class Scene:
         live: Its facts and those of this process.
         places: Where certified files are looked for.
         wish: What the deployer attaches for.
+        environ: The environment: what it says of overrides and compile caches.
+        ready: Payload sha256 to what :func:`fits` copied and read of that certificate.
     """
 
     model: nn.Module
     live: LiveProcess
     places: Places
     wish: Wish
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    ready: dict[str, Ready] = field(default_factory=dict)
 
 
 def fits(certificate: CellCertificate, scene: Scene) -> Reject | None:
@@ -59,7 +83,19 @@ def fits(certificate: CellCertificate, scene: Scene) -> Reject | None:
     verdict = match(certificate.record, scene.live.facts(certificate.record), scene.wish)
     if isinstance(verdict, Reject):
         return verdict
-    return _refusing(lambda: check_config(scene.model, certificate.record, scene.places))
+    return _refusing(lambda: _hold(certificate, scene))
+
+
+def clash(certificates: Iterable[CellCertificate], scene: Scene) -> tuple[CellCertificate, Reject] | None:
+    """Return the first of several certificates that fit whose kernel has the id of another one's, with other bytes."""
+    first: dict[str, str] = {}
+    for certificate in certificates:
+        build = scene.ready[certificate.payload_sha256].copies.kernel.build
+        digest = build.facts.tree_digest
+        if (other := first.setdefault(build.id, digest)) != digest:
+            message = f"kernel id {build.id} is that of two builds, with tree digests {other} and {digest}"
+            return certificate, Reject("ID_TWICE", message, hint="attach them in processes of their own")
+    return None
 
 
 def prepare(certificate: CellCertificate, scene: Scene) -> tuple[BoundSeat, ...] | Reject:
@@ -68,7 +104,7 @@ def prepare(certificate: CellCertificate, scene: Scene) -> tuple[BoundSeat, ...]
     Raises:
         SwapRefused: the impl wrote to the model's tensors while it was bound.
     """
-    return _refusing(lambda: _bind(certificate.record, scene))
+    return _refusing(lambda: _bind(certificate.record, scene.ready[certificate.payload_sha256], scene.model))
 
 
 def _refusing(step: Callable[[], T]) -> T | Reject:
@@ -82,26 +118,47 @@ def _refusing(step: Callable[[], T]) -> T | Reject:
         return Reject(fault.code, fault.message, hint=fault.hint)
 
 
-def _bind(record: Record, scene: Scene) -> tuple[BoundSeat, ...] | Reject:
-    sources.check_scheme(record, scene.places)
-    structure = load_structure(sources.structure_copy(record, scene.places))
-    artefact = sources.artefact_copy(record, scene.places)
-    code = sources.impl_copy(record, scene.places)
-    declared = read_impl(code.folder / code.main)
-    _check_versions(record, structure, declared)
+def _hold(certificate: CellCertificate, scene: Scene) -> Reject | None:
+    record = certificate.record
+    surroundings.check_overrides(record.kernel.repo, scene.environ)
+    copies = copy_all(record, scene.places)
+    ready = Ready(copies, load_structure(copies.structure), read_impl(copies.impl.folder / copies.impl.main))
+    _check_versions(record, ready.structure, ready.declared)
     for seat in record.seats:
-        _check_dims(scene.model, seat, structure)
-    kernel = _load_kernel(sources.kernel_copy(record, scene.places), record)
-    impl = execute(code)
+        _check_dims(scene.model, seat, ready.structure)
+    _check_kernel(copies.kernel, scene.environ)
+    scene.ready[certificate.payload_sha256] = ready
+    return check_config(scene.model, record, copies.host)
+
+
+def _check_kernel(copy: KernelCopy, environ: Mapping[str, str]) -> None:
+    """Refuse a kernel that something in this process would answer for."""
+    build, held = copy.build, kernels.loaded(copy.build.id)
+    kernels.check_identity(build)
+    if held is None:
+        surroundings.check_libraries(build, copy.origin)
+        surroundings.check_jit_caches(build, environ)
+    elif not is_private(held.folder):
+        raise IdentityRefused(
+            "ID_LOADED",
+            f"kernel id {build.id} was loaded from {held.folder} before, and not from a verified copy",
+            hint="attach in a fresh process",
+        )
+
+
+def _bind(record: Record, ready: Ready, model: nn.Module) -> tuple[BoundSeat, ...] | Reject:
+    copies, declared = ready.copies, ready.declared
+    kernel = _load_kernel(copies.kernel)
+    impl = execute(copies.impl)
     if declared != impl.IMPL:
         raise CertificateRefused("ROLE_FILE", f"IMPL at run time is {impl.IMPL!r}, the source says {declared!r}")
     bound, refused = bind_unit(
-        scene.model,
+        model,
         [seat.facts for seat in record.seats],
-        structure=structure,
+        structure=ready.structure,
         impl=impl,
         scheme=record.key.cell.scheme,
-        scales={} if artefact is None else load_artefact(artefact),
+        scales={} if copies.artefact is None else load_artefact(copies.artefact),
         kernel=kernel,
         rows=record.rows,
     )
@@ -112,12 +169,11 @@ def _bind(record: Record, scene: Scene) -> tuple[BoundSeat, ...] | Reject:
     return bound
 
 
-def _load_kernel(folder: Path, record: Record) -> ModuleType:
-    module, facts = kernels.load(record.kernel.repo, folder, backend=record.device.kind)
-    if facts.tree_digest != record.kernel.tree_digest:
-        message = f"kernel tree is certified as {record.kernel.tree_digest}, loaded is {facts.tree_digest}"
-        raise CertificateRefused("KERNEL_TREE", message)
-    return module
+def _load_kernel(copy: KernelCopy) -> ModuleType:
+    build = copy.build
+    libraries = sealed.seal_libraries(build) if kernels.loaded(build.id) is None else ()
+    with sealed.serving(build, libraries):
+        return kernels.load_build(build)
 
 
 def _check_versions(record: Record, structure: Structure, impl: Impl) -> None:

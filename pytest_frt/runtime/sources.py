@@ -1,6 +1,7 @@
 """Certified files as private copies: every byte is hashed while it is copied, and only the copies are used.
 
-Files are found through the registry and through paths the deployer gives. Where they lie gives no trust.
+Files are found through the registry and through paths the deployer gives. Where they lie gives no trust. All files of
+a certificate are copied before anything of it is executed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from pytest_frt.certs import store
-from pytest_frt.certs.tree import KERNEL, copy_verified, role_files
+from pytest_frt.certs.tree import KERNEL, copy_verified, refusing, role_files
 from pytest_frt.contracts.record import Record
 from pytest_frt.errors import CertificateRefused
 from pytest_frt.registry import Registry
-from pytest_frt.seat.kernel_build import is_own, resolve
+from pytest_frt.seat.kernel_build import KernelBuild, is_own, read_build, resolve
 
 _NUMBER: Final = count()
 
@@ -55,10 +56,68 @@ class CodeCopy:
     files: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class KernelCopy:
+    """The verified copy of a kernel build.
+
+    Attributes:
+        build: The copy, as it is loaded.
+        origin: Folder it was copied from.
+    """
+
+    build: KernelBuild
+    origin: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Verified copies of everything that a certificate names.
+
+    Attributes:
+        structure: Folder with structure.yaml, the reference and the cases.
+        impl: The impl's import closure.
+        host: The host entry's files.
+        artefact: The calibration artefact; None when the record has none.
+        kernel: The kernel build.
+    """
+
+    structure: Path
+    impl: CodeCopy
+    host: CodeCopy
+    artefact: Path | None
+    kernel: KernelCopy
+
+
+def copy_all(record: Record, places: Places) -> Copies:
+    """Copy all files of a certificate; nothing is executed.
+
+    Raises:
+        CertificateRefused: ``ROLE_FILE``, ``KERNEL_TREE``, ``ARTEFACT``, ``TREE_*`` or ``NAME``: a file is missing, is
+            not the certified one or is none that can be bound.
+        UsageFault: an entry that the record names is not installed.
+        ProviderBroken: it could not be read.
+        KernelUnavailable: no build of the kernel is at hand.
+        KernelRefused: the metadata of the kernel cannot be used.
+    """
+    check_scheme(record, places)
+    return Copies(
+        structure=structure_copy(record, places),
+        artefact=artefact_copy(record, places),
+        impl=impl_copy(record, places),
+        host=host_copy(record, places),
+        kernel=kernel_copy(record, places),
+    )
+
+
 @lru_cache(maxsize=1)
 def _private_root() -> tempfile.TemporaryDirectory[str]:
     # Kept until the process ends: loaded modules and libraries may read their files again.
     return tempfile.TemporaryDirectory(prefix="frt-verified-")
+
+
+def is_private(folder: Path) -> bool:
+    """Return whether a folder is one of the copies made here."""
+    return folder.is_relative_to(Path(_private_root().name).resolve())
 
 
 def _fresh(name: str) -> Path:
@@ -110,19 +169,28 @@ def check_scheme(record: Record, places: Places) -> None:
         copy_verified(entry.file.parent, expected, _fresh("scheme"), role="scheme")
 
 
-def kernel_copy(record: Record, places: Places) -> Path:
+def kernel_copy(record: Record, places: Places) -> KernelCopy:
     """Copy the kernel build.
 
     Raises:
         CertificateRefused: ``KERNEL_TREE``, ``TREE_*`` or ``NAME``.
         KernelUnavailable: no build of it is at hand.
+        KernelRefused: its metadata cannot be used.
     """
-    build = resolve(record.kernel.repo, local=places.kernels, backend=record.device.kind)
+    repo, kind = record.kernel.repo, record.device.kind
+    with refusing(repo):
+        origin = resolve(repo, local=places.kernels, backend=kind).folder
     expected = role_files(record.subjects, KERNEL)
     # An installer compiles what it installs: from our own folder the certified files are taken, nothing else runs.
-    role = "kernel files" if is_own(build.folder) else KERNEL
+    role = "kernel files" if is_own(origin) else KERNEL
     digest = record.kernel.tree_digest
-    return copy_verified(build.folder, expected, _fresh(record.kernel.variant), role=role, tree=digest)
+    copy = copy_verified(origin, expected, _fresh(record.kernel.variant), role=role, tree=digest)
+    build = read_build(repo, copy, backend=kind)
+    if build.facts.tree_digest != digest:
+        raise CertificateRefused(
+            "KERNEL_TREE", f"kernel tree is certified as {digest}, the copy has {build.facts.tree_digest}"
+        )
+    return KernelCopy(build, origin)
 
 
 def artefact_copy(record: Record, places: Places) -> Path | None:

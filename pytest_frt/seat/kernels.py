@@ -7,24 +7,34 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 from pytest_frt.contracts.record import KernelFacts
 from pytest_frt.errors import KernelMismatch, KernelUnavailable
+from pytest_frt.seat.identity import IdentityRefused, check_id
 from pytest_frt.seat.kernel_build import HubPin, KernelBuild, KernelRefused, is_own, read_build, resolve
 from pytest_frt.spec.tree import tree_digest, tree_files
 
-__all__ = ["HubPin", "KernelBuild", "KernelRefused", "check_origin", "load", "load_build", "read_build", "resolve"]
+__all__ = [
+    "HubPin",
+    "KernelBuild",
+    "KernelRefused",
+    "check_identity",
+    "check_origin",
+    "load",
+    "load_build",
+    "loaded",
+    "read_build",
+    "resolve",
+]
 
 CLIENTS: Final = ((0, 15), (0, 18))
 """Releases of the client that were run: from the first, below the second."""
-_ID: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +70,55 @@ def load_build(build: KernelBuild) -> ModuleType:
     A build whose bytes are already loaded is not imported again, from whatever folder it is asked for.
 
     Raises:
-        KernelRefused: the id is taken or unsafe, the build needs other kernels, or a module lies outside the folder.
+        IdentityRefused: the id is taken or unsafe.
+        KernelRefused: a module lies outside the folder.
         KernelMismatch: another build of this id is loaded, or the folder changed since ``build`` was read.
         Exception: whatever the kernel's own code raises while it is imported.
     """
-    if (loaded := _LOADED.get(build.id)) is not None:
-        return _same(build, loaded)
-    _check_id(build)
+    if (held := _LOADED.get(build.id)) is not None:
+        return _same(build, held)
+    check_id(build)
     _check_unchanged(build)
     client = _client()
-    with _no_bytecode():
+    with ExitStack() as undo, _no_bytecode():
+        # The client takes a kernel that raised out of sys.modules, its submodules not: a retry would get those.
+        undo.callback(_forget, build.id)
         module: ModuleType = client.get_local_kernel(build.folder)
+        # What fails a check below stays in sys.modules, where a second try finds the id taken.
+        undo.pop_all()
     check_origin(build)
     _check_unchanged(build)
     _LOADED[build.id] = _Loaded(build, module)
     return module
+
+
+def loaded(kernel_id: str) -> KernelBuild | None:
+    """Return the build that is loaded under an id in this process, or None."""
+    found = _LOADED.get(kernel_id)
+    return None if found is None else found.build
+
+
+def check_identity(build: KernelBuild) -> None:
+    """Refuse a build that cannot be loaded beside what this process holds; nothing of it is imported.
+
+    Raises:
+        IdentityRefused: ``ID_TWICE`` for other bytes under an id that is loaded, or as :func:`identity.check_id`.
+    """
+    held = loaded(build.id)
+    if held is None:
+        check_id(build)
+    elif held.facts.tree_digest != build.facts.tree_digest:
+        raise IdentityRefused(
+            "ID_TWICE",
+            f"kernel id {build.id} is loaded with tree digest {held.facts.tree_digest}, "
+            f"{build.folder} has {build.facts.tree_digest}: their submodules would mix",
+            hint="one build per process: use a fresh one",
+        )
+
+
+def _forget(kernel_id: str) -> None:
+    for name in [name for name in sys.modules if name == kernel_id or name.startswith(f"{kernel_id}.")]:
+        del sys.modules[name]
 
 
 def check_origin(build: KernelBuild) -> None:
@@ -114,30 +158,6 @@ def _same(build: KernelBuild, loaded: _Loaded) -> ModuleType:
         )
     check_origin(loaded.build)
     return loaded.module
-
-
-def _check_id(build: KernelBuild) -> None:
-    taken = ""
-    if not _ID.fullmatch(build.id):
-        taken = "is not of the form [a-z_][a-z0-9_]*"
-    elif build.id in sys.stdlib_module_names or build.id in sys.builtin_module_names:
-        taken = "is a module of the standard library"
-    elif build.id in sys.modules:
-        taken = f"is already imported from {getattr(sys.modules[build.id], '__file__', None)}"
-    elif find_spec(build.id) is not None:
-        taken = "is an installed module"
-    elif operators := _registered_ops(build.id):
-        taken = f"is the namespace of ops already registered: {', '.join(operators)}"
-    if taken:
-        raise KernelRefused(
-            f"kernel {build.facts.repo} in {build.folder}: its id {build.id[:80]!r} {taken}",
-            hint="build it with an id of its own",
-        )
-
-
-def _registered_ops(namespace: str) -> list[str]:
-    torch = importlib.import_module("torch")
-    return [name for name in torch._C._dispatch_get_all_op_names() if name.startswith(f"{namespace}::")]  # noqa: SLF001
 
 
 def _check_unchanged(build: KernelBuild) -> None:

@@ -14,7 +14,16 @@ from pytest_frt.certs.codes import CODES, STEPS, next_step
 
 SOURCES = Path(pytest_frt.__file__).parent
 WORD = re.compile(r"[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)*")
-REFUSALS = {"BadSet", "CertificateRefused", "FileDecision", "Refused", "Reject", "SeatDecision", "TreeInvalid"}
+REFUSALS = {
+    "BadSet",
+    "CertificateRefused",
+    "FileDecision",
+    "IdentityRefused",
+    "Refused",
+    "Reject",
+    "SeatDecision",
+    "TreeInvalid",
+}
 FOLDERS = ("certs", "runtime")
 NO_CODES = {"FAILED", "IMPL", "PASSED", "RECORD", "XDG_STATE_HOME"}
 """Words in capitals that the two folders use for something else."""

@@ -73,7 +73,7 @@ DISK: dict[str, tuple[Callable[[World], object], str, str]] = {
     "kernel": (edit("kernel/build/torch-cpu/inner.py", "0", "1"), "KERNEL_TREE", "inner.py has sha256"),
     "kernel_metadata": (edit("kernel/build/torch-cpu/metadata.json", "MIT", "BSD"), "KERNEL_TREE", "metadata.json"),
     "kernel_extra": (extra_file("kernel/build/torch-cpu/new.py"), "KERNEL_TREE", "new.py, which is not certified"),
-    "kernel_link": (linked_kernel, "TREE", "more.py is a symbolic link"),
+    "kernel_link": (linked_kernel, "TREE_SYMLINK", "more.py is a symbolic link"),
     "weight": (other_weight, "WEIGHTS", "weights are certified with digest"),
     "scales": (other_scale, "ARTEFACT", "certified is"),
     "no_scales": (no_scales, "ARTEFACT", "is nowhere as"),
