@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from pytest_frt.certs import statement
+from pytest_frt.certs import index, statement
 from pytest_frt.certs.reading import EMPTY_SHA256
 from pytest_frt.errors import CertificateRefused
 
@@ -27,7 +28,18 @@ KNOWN: Registry[Any] = Registry().with_resources(
 MAKERS: dict[str, Callable[[World], bytes]] = {
     "cell-certificate": lambda world: world.payload(),
     "plan-certificate": lambda world: world.plan(world.payload()),
+    "certificate-index": lambda world: index.build_index(
+        issuer="acme",
+        version=3,
+        issued_at=world.now,
+        expires=world.now + timedelta(days=14),
+        current=["a" * 64],
+        revoked=[index.Revoked("tree", "b" * 64, "out-of-bounds read")],
+    ),
 }
+PARSERS: dict[str, Callable[[bytes], object]] = {"certificate-index": index.parse_index}
+BEYOND = {"('predicate', 'current', 0) dropped", "('predicate', 'current') = []"}
+"""What no schema can say: the subject of an index is a digest over what is current."""
 WRONG: tuple[object, ...] = (None, -1, "x y", [], {})
 """Put in the place of every member: for each of them at least three are of a wrong type or outside its grammar."""
 GRAMMAR: dict[str, tuple[tuple[str | int, ...], object]] = {
@@ -69,10 +81,10 @@ def valid(kind: str, document: object) -> bool:
     return bool(VALIDATORS[kind].is_valid(document))
 
 
-def parses(document: object) -> bool:
+def parses(document: object, kind: str = "") -> bool:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     try:
-        statement.parse_payload(text.encode())
+        PARSERS.get(kind, statement.parse_payload)(text.encode())
     except CertificateRefused:
         return False
     return True
@@ -125,9 +137,10 @@ def test_what_the_signer_makes_is_valid_and_of_no_other_kind(world: World, kind:
 @pytest.mark.parametrize("kind", MAKERS)
 def test_schema_and_parser_agree_on_every_spoiled_member(world: World, kind: str) -> None:
     document = json.loads(MAKERS[kind](world))
-    tried = {name: (parses(one), valid(kind, one)) for name, one in family(document)}
-    assert {name: both for name, both in tried.items() if len(set(both)) > 1} == {}
-    assert len([name for name, both in tried.items() if not all(both)]) > len(tried) / 2 > 100
+    tried = {name: (parses(one, kind), valid(kind, one)) for name, one in family(document)}
+    assert {name for name, both in tried.items() if len(set(both)) > 1} <= BEYOND
+    assert not any(parsed and not valid for parsed, valid in tried.values())
+    assert len([name for name, both in tried.items() if not all(both)]) > len(tried) / 2 > 40
 
 
 @pytest.mark.parametrize("spoil", GRAMMAR)
