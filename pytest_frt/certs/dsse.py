@@ -26,7 +26,7 @@ PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 MAX_SIGNATURES: Final = 16
 MAX_SET_BYTES: Final = 16 * 1024 * 1024
 MAX_SET_LINES: Final = 2_048
-_BUNDLE_TYPE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
+BUNDLE_TYPE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
 _TO_STANDARD: Final = str.maketrans("-_", "+/")
 _KNOWN: Final = ("payload", "payloadType", "signatures")
 
@@ -76,7 +76,7 @@ def parse_envelope(line: bytes) -> Envelope:
             ``SIG_COUNT`` or ``B64``. Messages show no text of the line: nothing of it is authentic.
     """
     document = _object(parse(line, ENVELOPE))
-    if document.get("mediaType") == _BUNDLE_TYPE:  # only the envelope inside counts; its own material is never trusted
+    if document.get("mediaType") == BUNDLE_TYPE:  # only the envelope inside counts; its own material is never trusted
         document = _object(document.get("dsseEnvelope"))
     for key in document:
         if key not in _KNOWN and key.casefold() in {known.casefold() for known in _KNOWN}:

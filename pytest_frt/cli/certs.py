@@ -33,13 +33,13 @@ def add_commands(subparsers: Subparsers) -> None:
     """Register the four commands; each sets ``func``, which takes the parsed arguments and returns the exit status."""
     make = subparsers.add_parser("keygen", help="create a signing key and its public half")
     make.add_argument("out", metavar="OUT", type=Path, help="private key file, e.g. frt-key.pem; OUT.pub goes beside")
-    _add_passphrase(make)
+    add_passphrase(make)
     make.set_defaults(func=keygen)
 
     seal = subparsers.add_parser("sign", help="sign statements that a run left unsigned")
     seal.add_argument("--key", metavar="FILE", type=Path, required=True, help="private key file")
     seal.add_argument("statements", metavar="STATEMENT", nargs="+", type=Path, help="*.statement.json files")
-    _add_passphrase(seal)
+    add_passphrase(seal)
     seal.set_defaults(func=sign)
 
     audit = subparsers.add_parser("verify", help="verify certificates against a trust policy, offline")
@@ -76,7 +76,7 @@ def keygen(args: argparse.Namespace) -> int:
     if public.exists():
         raise UsageFault(f"{public} exists and is never overwritten", hint="name another file")
     key = keys.generate()
-    keys.write_private(out, key, _passphrase(args, confirm=True))
+    keys.write_private(out, key, passphrase(args, confirm=True))
     write_new(public, f"{key.public.text}\n".encode(), mode=0o644)
     print(f"private key {out} (mode 0600; keep it off the machines that run kernels)")
     print(f"public key  {public}")
@@ -96,7 +96,7 @@ def sign(args: argparse.Namespace) -> int:
             statement.check(payload)
         except CertificateRefused as refusal:
             raise CertificateRefused(refusal.refusal_code, f"{path}: {refusal.message}", hint=refusal.hint) from refusal
-    key = keys.load_private(args.key, _passphrase(args))
+    key = keys.load_private(args.key, passphrase(args))
     for path, payload in payloads:
         certificate = statement.check(payload)
         out = store.beside(path, certificate)
@@ -192,13 +192,19 @@ def _as_json(outcome: verification.Outcome) -> dict[str, object]:
     }
 
 
-def _add_passphrase(parser: argparse.ArgumentParser) -> None:
+def add_passphrase(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where the passphrase of a private key comes from."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--passphrase", action="store_true", help="ask for the passphrase of the key")
     how.add_argument("--passphrase-file", metavar="FILE", type=Path, help="read it from the first line of a file")
 
 
-def _passphrase(args: argparse.Namespace, *, confirm: bool = False) -> bytes | None:
+def passphrase(args: argparse.Namespace, *, confirm: bool = False) -> bytes | None:
+    """Return the passphrase the options name, or None.
+
+    Raises:
+        UsageFault: it is empty, was typed in two ways, or its file cannot be read.
+    """
     if args.passphrase_file:
         phrase = read_some(args.passphrase_file, _SMALL_FILE).split(b"\n")[0]
     elif args.passphrase:

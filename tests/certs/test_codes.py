@@ -25,7 +25,7 @@ REFUSALS = {
     "TreeInvalid",
 }
 FOLDERS = ("certs", "runtime")
-NO_CODES = {"FAILED", "IMPL", "PASSED", "RECORD", "XDG_STATE_HOME"}
+NO_CODES = {"FAILED", "IMPL", "PASSED", "RECORD", "WARNED", "XDG_STATE_HOME"}
 """Words in capitals that the two folders use for something else."""
 
 
