@@ -9,20 +9,18 @@ import re
 from typing import Final
 
 from pytest_frt.cell import Cell, RecordKey, check_name
+from pytest_frt.certs.decode_bulk import GATES, seats
 from pytest_frt.certs.reading import Node, check_file_name
 from pytest_frt.certs.shape import (
     Misfit,
     Reader,
     array,
-    decimal,
     digest_set,
-    flag,
     identifier,
     integer,
-    mapping,
     member,
     members,
-    real,
+    record,
     sha256,
     text,
     text_map,
@@ -34,22 +32,15 @@ from pytest_frt.contracts.host import HostFacts
 from pytest_frt.contracts.record import (
     CalibrationFacts,
     FileDigest,
-    GateRow,
     KernelFacts,
     PlanRecord,
     Record,
-    SeatRecord,
 )
-from pytest_frt.contracts.seat import ModuleSeat, PairSeat, PointAt, RoutedSeat, Seat, SeatFacts, SlotRef
 from pytest_frt.errors import CertificateRefused, SpecError
 
-OPS: Final = (">=", "<=")
-STATISTICS: Final = ("frt_nw_1", "max", "median", "min")
-BANDS: Final = ("pass", "warn")
 LOCAL_REVISIONS: Final = ("", "local")  # a build that came from no Hub commit
 # A branch name moves; only a commit is a claim worth stating.
 _REVISION: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_SAMPLE: Final = re.compile(r"(?:[0-9]{1,3}:)?-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,12})?")
 _VERSIONED: Final = re.compile(r"([a-z][a-z0-9_]*)@([1-9][0-9]{0,5})")
 
 
@@ -71,15 +62,6 @@ def plan_of(predicate: Node, subjects: tuple[FileDigest, ...]) -> PlanRecord:
     return predicate.read(lambda value: _plan(members(value), subjects))
 
 
-def named_digest(value: object) -> FileDigest:
-    """Return a resource descriptor: a plain relative name and its sha256."""
-    of = members(value)
-    return FileDigest(member(of, "name", _file_name), member(of, "digest", digest_set))
-
-
-NAMED_DIGESTS: Final = array(named_digest)
-
-
 def _record(of: dict[str, object], subjects: tuple[FileDigest, ...]) -> Record:
     (structure, structure_version), (_, impl_version), cell = member(of, "cell", _cell)
     form, phase, size, cache = member(of, "deployment", _deployment)
@@ -95,12 +77,12 @@ def _record(of: dict[str, object], subjects: tuple[FileDigest, ...]) -> Record:
         host=host,
         device=member(of, "device", _device),
         software=member(of, "software", text_map),
-        seats=member(of, "seats", lambda value: _seats(value, structure)),
+        seats=member(of, "seats", lambda value: seats(value, structure)),
         refused=member(of, "refused", _REFUSED),
         rows=member(of, "rows", _rows),
         dtype=member(of, "dtype", identifier),
         calibration=member(of, "calibration", _calibration),
-        gates=member(of, "gates", _GATES),
+        gates=member(of, "gates", GATES),
         attempts=member(of, "attempts", _COUNT),
         seed=member(of, "seed", _INTEGER),
         evidence=member(of, "evidence", NAMED_DIGESTS),
@@ -122,7 +104,7 @@ def _plan(of: dict[str, object], subjects: tuple[FileDigest, ...]) -> PlanRecord
         members=payloads,
         keys=keys,
         dropped=member(of, "dropped", _DROPPED),
-        gates=member(of, "gates", _GATES),
+        gates=member(of, "gates", GATES),
         host=host,
         device=member(of, "device", _device),
         software=member(of, "software", text_map),
@@ -134,6 +116,11 @@ def _plan(of: dict[str, object], subjects: tuple[FileDigest, ...]) -> PlanRecord
 
 def _file_name(value: object) -> str:
     return check_file_name(text(value))
+
+
+NAMED_DIGEST: Final = record(FileDigest, ("name", _file_name), ("digest", digest_set))
+"""Reader of a resource descriptor: a plain relative name and its sha256."""
+NAMED_DIGESTS: Final = array(NAMED_DIGEST)
 
 
 def _checker(value: object) -> FileDigest:
@@ -217,45 +204,6 @@ def _device(value: object) -> DeviceFacts:
     )
 
 
-def _seats(value: object, structure: str) -> tuple[SeatRecord, ...]:
-    seats = array(lambda item: _seat(item, structure))(value)
-    places = [place for seat in seats for place in seat.facts.seat.places]
-    if not seats or len(set(places)) != len(places):
-        raise Misfit("is not a non-empty array of seats at different places")
-    return seats
-
-
-def _seat(value: object, structure: str) -> SeatRecord:
-    of = members(value)
-    facts = SeatFacts(
-        structure=structure,
-        seat=member(of, "at", _place),
-        variant=member(of, "variant", text_map),
-        dims=member(of, "dims", _DIMS),
-        slots=member(of, "slots", _SLOTS),
-        constants=member(of, "constants", _CONSTANTS),
-        dtype=member(of, "dtype", identifier),
-        points=member(of, "points", _POINTS),
-    )
-    return SeatRecord(facts, member(of, "weights", digest_set), member(of, "scales", _SCALES))
-
-
-def _place(value: object) -> Seat:
-    of = members(value)
-    match member(of, "kind", _PLACES):
-        case "module":
-            return ModuleSeat(member(of, "path", text))
-        case "routed":
-            return RoutedSeat(member(of, "path", text), member(of, "function", text))
-        case _:
-            return PairSeat(member(of, "producer", text), member(of, "consumers", texts))
-
-
-def _slot(value: object) -> SlotRef:
-    of = members(value)
-    return SlotRef(member(of, "tensor", text), member(of, "transpose", flag))
-
-
 def _rows(value: object) -> tuple[int, int]:
     band = array(_INTEGER)(value)
     if len(band) != 2 or band[0] > band[1]:  # noqa: PLR2004
@@ -268,35 +216,12 @@ def _calibration(value: object) -> CalibrationFacts | None:
         return None
     of = members(value)
     return CalibrationFacts(
-        artefact=member(of, "artefact", named_digest),
+        artefact=member(of, "artefact", NAMED_DIGEST),
         method=member(of, "method", text),
         samples=member(of, "samples", _COUNT),
         data_digest=member(of, "dataDigest", sha256),
         heldout_digest=member(of, "heldoutDigest", sha256),
     )
-
-
-def _gate(value: object) -> GateRow:
-    of = members(value)
-    return GateRow(
-        name=member(of, "name", identifier),
-        op=member(of, "op", _OP),
-        floor=member(of, "floor", decimal),
-        measured=member(of, "measured", decimal),
-        n=member(of, "n", _INTEGER),
-        statistic=member(of, "statistic", _STATISTIC),
-        samples=member(of, "samples", _samples),
-        band=member(of, "band", _BAND),
-    )
-
-
-def _samples(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise Misfit("is not an array")
-    for sample in value:  # the bulk of a certificate: no place per number
-        if not isinstance(sample, str) or not _SAMPLE.fullmatch(sample):
-            raise Misfit("holds a sample that is not a decimal string", "DECIMAL")
-    return tuple(value)
 
 
 def _table(key: str, read_name: str, read: Reader[str]) -> Reader[dict[str, str]]:
@@ -320,17 +245,7 @@ def _table(key: str, read_name: str, read: Reader[str]) -> Reader[dict[str, str]
 
 _INTEGER: Final = integer()
 _COUNT: Final = integer(1)
-_OP: Final = word(*OPS)
-_STATISTIC: Final = word(*STATISTICS)
-_BAND: Final = word(*BANDS)
 _HOST_WEIGHTS: Final = word("random", "trained")
-_PLACES: Final = word("module", "pair", "routed")
 _MODULE_SOURCE: Final = _table("class", "digest", digest_set)
 _REFUSED: Final = _table("seat", "reason", text)
 _DROPPED: Final = _table("key", "reason", text)
-_GATES: Final = array(_gate)
-_DIMS: Final = mapping(_INTEGER)
-_SLOTS: Final = mapping(_slot)
-_CONSTANTS: Final = mapping(lambda value: float(real(value)))
-_POINTS: Final = mapping(lambda value: PointAt(text(value)))
-_SCALES: Final = mapping(real)

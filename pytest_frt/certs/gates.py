@@ -180,7 +180,7 @@ def _recompute(row: GateRow, attempts: int) -> tuple[list[Decimal], Decimal]:
         if row.statistic == FRT_NW_1:
             samples, value = _net_win(row, attempts)
         else:
-            samples = [exact(sample) for sample in row.samples]
+            samples = exact(row.samples)
             value = fold(row.statistic, samples)
     except EvidenceError as error:
         raise CertificateRefused("GATE_SAMPLES", f"gate {row.name}: {error.message}") from error
@@ -193,8 +193,7 @@ def _recompute(row: GateRow, attempts: int) -> tuple[list[Decimal], Decimal]:
 
 def _net_win(row: GateRow, attempts: int) -> tuple[list[Decimal], Decimal]:
     """Judge the unit ratios by FRT-NW-1; return them and their pooled median. Samples are ``process:ratio``."""
-    processes: list[list[float]] = []
-    samples: list[Decimal] = []
+    processes: list[list[str]] = []
     current = ""
     for sample in row.samples:
         index, _, ratio = sample.partition(":")
@@ -203,10 +202,10 @@ def _net_win(row: GateRow, attempts: int) -> tuple[list[Decimal], Decimal]:
             processes.append([])
         if index != current:
             raise CertificateRefused("GATE_SAMPLES", f"gate {row.name}: sample {sample!r} is not process-major")
-        samples.append(exact(ratio))
-        processes[-1].append(float(ratio))
+        processes[-1].append(ratio)
+    samples = exact([ratio for units in processes for ratio in units])
     pooled = fold("median", samples)
-    verdict = judge_ratios(processes, attempt=attempts)
+    verdict = judge_ratios([list(map(float, units)) for units in processes], attempt=attempts)
     if not isinstance(verdict, Pass):
         raise CertificateRefused("GATE_FAIL", f"gate {row.name} at attempt {attempts}: {_said(verdict)}")
     return samples, pooled

@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pytest_frt.certs.decode import OPS
+from pytest_frt.certs.decode_bulk import OPS
 from pytest_frt.certs.files import read_owned
 from pytest_frt.certs.gates import Floor
 from pytest_frt.certs.keys import PublicKey, parse_public

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from pytest_frt.certs import shape
@@ -28,6 +29,7 @@ MAX_FILE_DEPTH: Final = 12
 _TIME: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})Z")
 
 
+@lru_cache(maxsize=1024)  # certificates of a set name the same files
 def check_file_name(name: str) -> str:
     """Return ``name``, a relative path of ASCII segments that means the same file on every system, or refuse it.
 

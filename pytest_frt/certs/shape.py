@@ -16,7 +16,6 @@ from pytest_frt.certs.strict_json import MAX_INT
 T = TypeVar("T")
 Reader = Callable[[object], T]
 
-_ABSENT: Final = object()
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,12})?")
 # Exact float64 constants and float32 scales may be small: more fraction digits than a gate number needs.
@@ -47,11 +46,10 @@ class Misfit(Exception):
 
 def member(of: dict[str, object], name: str, read: Reader[T]) -> T:
     """Return the member ``name``, which must be there."""
-    value = of.get(name, _ABSENT)
-    if value is _ABSENT:
+    if name not in of:
         raise Misfit(f"has no member {name!r}")
     try:
-        return read(value)
+        return read(of[name])
     except Misfit as fault:
         raise fault.inside(name) from None
 
@@ -63,18 +61,39 @@ def members(value: object) -> dict[str, object]:
     raise Misfit("is not an object")
 
 
+def record(build: Callable[..., T], *fields: tuple[str, Reader[object]]) -> Reader[T]:
+    """Return the reader of an object as ``build`` of the named members, in this order. All of them must be there."""
+
+    def read_record(value: object) -> T:
+        of = members(value)
+        found: list[object] = []
+        try:
+            for name, read in fields:
+                found.append(read(of[name]))  # its length says which member failed
+        except KeyError:
+            name = fields[len(found)][0]
+            if name in of:
+                raise
+            raise Misfit(f"has no member {name!r}") from None
+        except Misfit as fault:
+            raise fault.inside(fields[len(found)][0]) from None
+        return build(*found)
+
+    return read_record
+
+
 def array(read: Reader[T]) -> Reader[tuple[T, ...]]:
     """Return the reader of an array of what ``read`` takes."""
 
     def read_array(value: object) -> tuple[T, ...]:
         if not isinstance(value, list):
             raise Misfit("is not an array")
-        index, found = 0, []
+        found: list[T] = []
         try:
-            for index, item in enumerate(value):  # noqa: B007 (read after a fault)
-                found.append(read(item))
+            for item in value:
+                found.append(read(item))  # noqa: PERF401 (its length says which item failed)
         except Misfit as fault:
-            raise fault.inside(f"[{index}]") from None
+            raise fault.inside(f"[{len(found)}]") from None
         return tuple(found)
 
     return read_array
@@ -84,8 +103,13 @@ def mapping(read: Reader[T]) -> Reader[dict[str, T]]:
     """Return the reader of an object whose names are data and whose values are what ``read`` takes."""
 
     def read_mapping(value: object) -> dict[str, T]:
-        found = members(value)
-        return {name: member(found, name, read) for name in found}
+        of, found, name = members(value), {}, ""
+        try:
+            for name, item in of.items():
+                found[name] = read(item)
+        except Misfit as fault:
+            raise fault.inside(name) from None
+        return found
 
     return read_mapping
 

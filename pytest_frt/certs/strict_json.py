@@ -37,7 +37,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _PRINTABLE: Final = bytes(range(0x20, 0x7F))
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-_OPENING: Final = frozenset(b"[{")
+_TO_SQUARE: Final = bytes.maketrans(b"{}", b"[]")
+_OPENING: Final = ord("[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +140,15 @@ def _scan(bare: bytes, caps: Caps) -> None:
     separators = bare.count(b",") + bare.count(b":")
     if separators > caps.separators:
         raise CertificateRefused("JSON_TOKENS", f"{separators} commas and colons, over the cap of {caps.separators}")
+    brackets = bare.translate(_TO_SQUARE, _NOT_BRACKETS)
+    left = brackets
+    for _ in range(caps.depth):  # each pass takes away the innermost pairs, so that passes count levels
+        left = left.replace(b"[]", b"")
+    if not left:
+        return
     depth = 0
-    for byte in bare.translate(None, _NOT_BRACKETS):
-        depth += 1 if byte in _OPENING else -1
+    for byte in brackets:
+        depth += 1 if byte == _OPENING else -1
         if depth > caps.depth:
             raise CertificateRefused("JSON_DEPTH", f"nested deeper than {caps.depth}")
 

@@ -44,15 +44,16 @@ def rounded(processes: Iterable[Iterable[float]]) -> list[list[float]]:
     return [[round(ratio, RATIO_PLACES) for ratio in process] for process in processes]
 
 
-def exact(sample: str) -> Decimal:
-    """Return the number of a plain decimal string.
+def exact(samples: Sequence[str]) -> list[Decimal]:
+    """Return the numbers of plain decimal strings.
 
     Raises:
         EvidenceError: other text, e.g. an exponent or ``NaN``.
     """
-    if not DECIMAL.fullmatch(sample):
-        raise EvidenceError(f"gate sample {sample!r} is no plain decimal")
-    return Decimal(sample)
+    if not all(map(DECIMAL.fullmatch, samples)):
+        odd = next(sample for sample in samples if not DECIMAL.fullmatch(sample))
+        raise EvidenceError(f"gate sample {odd!r} is no plain decimal")
+    return list(map(Decimal, samples))
 
 
 def fold(statistic: str, values: Sequence[Decimal]) -> Decimal:
@@ -82,7 +83,7 @@ def fold_samples(statistic: str, samples: Sequence[str]) -> str:
     Raises:
         EvidenceError: no samples, another statistic, or a sample that is no plain decimal.
     """
-    return decimal(fold(statistic, [exact(sample) for sample in samples]))
+    return decimal(fold(statistic, exact(samples)))
 
 
 def row(name: str, op: str, floor: float, values: Sequence[float], statistic: str, *, band: str = "pass") -> GateRow:
