@@ -12,7 +12,7 @@ TEXT_ROOTS: Final = (*CODE_ROOTS, "docs", "changelog", ".ci")
 TEXT_SUFFIXES: Final = frozenset(
     {".c", ".cfg", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".ini", ".j2", ".json", ".md", ".py", ".toml", ".txt", ".yaml"}
 )
-SKIPPED_FOLDERS: Final = frozenset({"__pycache__", ".git", ".venv", "frt-out", "frt-certs"})
+SKIPPED_FOLDERS: Final = frozenset({"__pycache__", ".git", ".venv", "frt-out", "frt-certs", "node_modules"})
 
 
 def files(root: Path, folders: tuple[str, ...]) -> Iterator[Path]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pytest_frt.certs import dsse
+from pytest_frt.certs.keys import SigningKey
 from tests.certs.vectors import make, world
 from tests.certs.vectors.make import LINE, PAYLOAD, Members, enveloped, predicate, signed, stated, vector, written
 from tests.certs.vectors.model import ACCEPT, Vector
@@ -193,13 +195,13 @@ def _other_alphabet(document: Members) -> None:
     document["signatures"][0]["sig"] = document["signatures"][0]["sig"].translate(swap)
 
 
-def _renamed(signer: world.SigningKey, claimed: world.SigningKey) -> list[Members]:
+def _renamed(signer: SigningKey, claimed: SigningKey) -> list[Members]:
     (signature,) = world.envelope(PAYLOAD, (signer,))["signatures"]
     return [signature | {"keyid": claimed.public.keyid}]
 
 
 def _malleate(document: Members) -> None:
-    raw = world.ALICE.sign(world.dsse.pae(PAYLOAD))
+    raw = world.ALICE.sign(dsse.pae(PAYLOAD))
     scalar = int.from_bytes(raw[32:], "little") + ORDER
     document["signatures"][0]["sig"] = world.text64(raw[:32] + scalar.to_bytes(32, "little"))
 

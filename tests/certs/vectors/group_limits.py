@@ -118,7 +118,8 @@ def _seen(serial: int, payload: str) -> Members:
 
 def _indexed(name: str, shows: str, expect: str, *, state: Members | None = None, **index: Any) -> Vector:
     """Return a vector whose set holds the honest line and an index that alice signed."""
-    terms = {"issuer": "acme", "version": 3, "issued_at": world.ISSUED, "expires": parse_time("2026-12-14T00:00:00Z")}
+    expires = parse_time("2026-12-14T00:00:00Z")
+    terms: dict[str, Any] = {"issuer": "acme", "version": 3, "issued_at": world.ISSUED, "expires": expires}
     told = world.line(build_index(**(terms | index)))
     return vector(name, shows, expect, LINE, told, policy=INDEX_REQUIRED, state=state or {})
 
