@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_frt.certs import dsse, keys, lookup, policy, statement, store
+from pytest_frt.certs import dsse, keys, lookup, policy, state_file, statement, store
 from pytest_frt.certs import verify as verification
 from pytest_frt.certs.files import read_some, write_new
 from pytest_frt.certs.reading import parse_time, time_text
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PUBLIC_SUFFIX: Final = ".pub"
 DEFAULT_PUBLIC: Final = "frt-key.pub"
 DEFAULT_TRUST: Final = "frt-trust.toml"
+AUTO: Final = "auto"
 _SMALL_FILE: Final = 4096
 
 
@@ -52,6 +53,11 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     audit.add_argument("--trust", metavar="FILE", default=DEFAULT_TRUST, help="trust policy (default: %(default)s)")
     audit.add_argument("--at", metavar="TIME", help="judge at this moment (YYYY-MM-DDTHH:MM:SSZ), not now")
+    audit.add_argument(
+        "--state",
+        metavar="FILE",
+        help=f"refuse what is older than this memory of accepted certificates, and add to it ({AUTO}: that of attach)",
+    )
     audit.add_argument("--json", action="store_true", help="print one JSON array")
     audit.set_defaults(func=verify)
 
@@ -109,13 +115,18 @@ def verify(args: argparse.Namespace) -> int:
     """Print one line per certificate; 0 only when there is one and all are accepted.
 
     Raises:
-        CertificateRefused: the policy itself is refused.
-        UsageFault: a path is missing, or there is no certificate at all.
+        CertificateRefused: the policy or the state file itself is refused.
+        UsageFault: a path is missing, there is no certificate at all, or ``--state`` goes with ``--at``.
+        StorageFault: the state file cannot be written.
     """
-    trusted = policy.load(args.trust)
+    trusted, memory = policy.load(args.trust), _memory(args)
     now = parse_time(args.at, "--at") if args.at else datetime.now(UTC)
     found = lookup.locate(args.places, lambda: client_cache(os.environ))
-    outcomes = verification.verify_paths(lookup.paths_of(found), trusted, now, audit=args.at is not None)
+    seen = state_file.read(memory) if memory else None
+    outcomes = verification.verify_paths(lookup.paths_of(found), trusted, now, audit=args.at is not None, state=seen)
+    if memory:
+        accepted = [one for one in outcomes if isinstance(one, verification.Accepted)]
+        state_file.commit(memory, trusted, now, accepted)
     if not outcomes:
         raise UsageFault(
             f"no certificate (*{store.CERTIFICATE_SUFFIX}) in {', '.join(place.label for place in found)}",
@@ -128,6 +139,16 @@ def verify(args: argparse.Namespace) -> int:
             _print_outcomes(place.label, [outcome for outcome in outcomes if _label(outcome, found) == place.label])
         _print_count(outcomes)
     return 0 if all(isinstance(outcome, verification.Accepted) for outcome in outcomes) else 1
+
+
+def _memory(args: argparse.Namespace) -> Path | None:
+    if args.state and args.at:
+        raise UsageFault(
+            "--state remembers what is accepted now, --at asks about another moment", hint="leave one of them out"
+        )
+    if args.state == AUTO:
+        return state_file.default_place(args.trust)
+    return Path(args.state) if args.state else None
 
 
 def trust_init(args: argparse.Namespace) -> int:
