@@ -8,7 +8,7 @@ from typing import Final
 LIVE_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     # live facts
     "FORM": (10, "certified for another form or phase than is attached for", "certify this form, or attach for that"),
-    "DEVICE": (10, "name or settings of the device differ, or tensors lie elsewhere", "use the certified device, settings"),
+    "DEVICE": (10, "name or settings of the device differ, or tensors lie elsewhere", "use the certified device"),
     "SOFTWARE": (10, "an installed version, or the bytes of a distribution, differ", "install the certified version"),
     "HOST": (10, "library, source or settings of the host differ", "load the host that was certified"),
     "SEAT": (10, "the model lacks a module or tensor of a seat", "load the host that was certified"),
@@ -30,6 +30,14 @@ LIVE_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     "TREE_SPECIAL": (11, "a certified folder holds a pipe, socket or device", "remove it"),
     "TREE_FOREIGN": (11, "a file is a hard link to a file of another user", "put a copy in its place"),
     "TREE_SIZE": (11, "a folder holds more files, bytes or levels than a tree may have", "name the right folder"),
+    "BUNDLE_FORM": (11, "a bundle is no zip file as a bundle is written: compressed, commented or with data between",
+                    "pack it again: frt bundle"),
+    "BUNDLE_SIZE": (11, "a bundle has too many files or bytes", "bundle fewer runs at a time"),
+    "BUNDLE_DUP": (11, "a bundle holds two files of one name", "get the bundle anew"),
+    "BUNDLE_MANIFEST": (11, "the manifest of a bundle is missing or malformed", "get the bundle anew"),
+    "BUNDLE_FILE": (11, "a file of a bundle is missing, extra or different", "get the bundle anew"),
+    "BUNDLE_INCOMPLETE": (11, "a bundle lacks an artefact or evidence that a certificate names",
+                          "bundle the whole output folder of the run"),
     "PRIVATE_DIR": (13, "the private folder for verified copies exists already", "clear the temporary folder"),
     # loading
     "ID_FORM": (13, "a kernel's id is no plain lower-case name", "build the kernel with an id of its own"),
@@ -50,6 +58,12 @@ LIVE_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     "NO_PLAN": (16, "the policy activates plans and no accepted plan names this cell", "get the plan certificate"),
     "OVERLAP": (16, "a newer certificate or plan holds the seats already", "nothing: the newer one runs"),
     "SEATED": (16, "the seat is attached already", "detach the other handle first"),
+    # faults that attach passes on
+    "KERNEL_UNAVAILABLE": (11, "no build of the kernel serves this machine", "name a build: attach(kernels=...)"),
+    "KERNEL_REFUSED": (11, "a build's metadata cannot be used", "build the kernel again"),
+    "PROVIDER": (11, "an installed entry cannot be read", "install the certified release, unchanged"),
+    "SPEC": (11, "an installed entry breaks its schema", "install the certified release, unchanged"),
+    "USAGE": (11, "an entry that the certificate names is not installed", "install the package that brings it"),
     # endings of a run that certifies
     "WITHHELD": (0, "statements could not be made", "read the reason that is named beside it"),
     "PLANTED": (0, "statements or certificates lie in the output folder that the run did not write", "remove them"),
