@@ -19,6 +19,7 @@ from pytest_frt.seat.jit_caches import EXTENSIONS, jit_caches
 from pytest_frt.seat.kernel_build import KernelBuild
 from pytest_frt.spec.hub_cache import local_kernels
 
+VARIABLE: Final = "LOCAL_KERNELS"
 MAPS: Final = Path("/proc/self/maps")
 MAX_CACHE_ENTRIES: Final = 200_000
 """Files of one cache that are looked at: about two seconds."""
@@ -32,14 +33,18 @@ def check_overrides(repo: str, environ: Mapping[str, str]) -> None:
     """Refuse when ``LOCAL_KERNELS`` names the repo, or a pattern of it: code may ask the client for it by name.
 
     Raises:
-        CertificateRefused: ``LOCAL_KERNELS``.
+        CertificateRefused: ``LOCAL_KERNELS``; also for a value that the client cannot read and would stop at.
     """
+    value = environ.get(VARIABLE)
+    if value is not None and not all("=" in entry for entry in value.split(":")):
+        message = f"the environment sets {VARIABLE} to {value!r}, which is no list of repo=folder"
+        raise CertificateRefused("LOCAL_KERNELS", message, hint=f"unset {VARIABLE}")
     for name in local_kernels(environ):
         if fnmatchcase(repo.lower(), name.strip().lower()):
             raise CertificateRefused(
                 "LOCAL_KERNELS",
-                f"LOCAL_KERNELS overrides {name} with a local folder, and {repo} is to run as certified",
-                hint="unset LOCAL_KERNELS; give a local build of a certified kernel to attach(kernels=...)",
+                f"{VARIABLE} overrides {name} with a local folder, and {repo} is to run as certified",
+                hint=f"unset {VARIABLE}; give a local build of a certified kernel to attach(kernels=...)",
             )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
+import secrets
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -34,6 +36,7 @@ from pytest_frt.devices.probe import present_facts
 from pytest_frt.registry import Registry
 from pytest_frt.runtime.attach import attach
 from pytest_frt.runtime.handle import Handle
+from pytest_frt.seat import jit_caches
 from pytest_frt.seat.artefact import save_artefact
 from pytest_frt.seat.hostfacts import host_facts
 from pytest_frt.seat.kernel_build import read_build
@@ -141,6 +144,17 @@ class World:
     @property
     def kernel(self) -> Path:
         return self.root / "kernel" / "build" / "torch-cpu"
+
+    @property
+    def kernel_id(self) -> str:
+        return str(json.loads((self.kernel / "metadata.json").read_text())["id"])
+
+    def rename_kernel(self, name: str = "") -> World:
+        """Give the kernel an id, by default one that nothing in this process has."""
+        document = json.loads((self.kernel / "metadata.json").read_text())
+        document["id"] = name or f"toy_world_{secrets.token_hex(6)}"
+        (self.kernel / "metadata.json").write_text(json.dumps(document))
+        return self
 
     def facts(self, block: int) -> SeatFacts:
         at = f"blocks.{block}"
@@ -255,6 +269,9 @@ def rows(count: int) -> Tensor:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Return a world that nobody has certified yet."""
+    for variable in (jit_caches.TRITON, jit_caches.EXTENSIONS, jit_caches.INDUCTOR):
+        monkeypatch.setenv(variable, str(tmp_path / "jit" / variable.lower()))
+    monkeypatch.delenv("LOCAL_KERNELS", raising=False)
     root = shutil.copytree(FILES, tmp_path / "world", ignore=shutil.ignore_patterns("__pycache__"))
     module: ModuleType = load_file(root / "model.py")
     torch.manual_seed(0)
