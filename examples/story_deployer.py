@@ -33,6 +33,7 @@ from pytest_frt.spec.modules import load_file
 
 NETWORK: Final = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
 NO_REFUSAL: Final = ("NOT_CERTIFIED", "NO_PLAN")
+CONSEQUENCE: Final = "PLAN_MEMBER"  # a member that was refused says why
 WIDTH: Final = 110
 
 
@@ -75,7 +76,7 @@ def answer(place: Place, **options: Any) -> Answer:  # noqa: ANN401 (options of 
     handle.detach()
     told = [(one.code, one.reason, one.hint) for one in handle.seats if one.code and "refused whole" not in one.reason]
     told += [(one.code, one.reason, "") for one in handle.refused]
-    for code, reason, hint in told:
+    for code, reason, hint in sorted(told, key=lambda one: one[0] == CONSEQUENCE):
         if code not in NO_REFUSAL:
             return Answer(active, code, reason, hint or next_step(code))
     return Answer(active)
