@@ -145,7 +145,7 @@ def _check_plain(root: Path) -> None:
 
 
 def _load(line: bytes, source: str, there: Mapping[str, str], cargo: _Cargo, sources: Sequence[Path]) -> None:
-    certificate = _read(parse_envelope(line).payload, check)
+    certificate = either(parse_envelope(line).payload, check)
     if isinstance(certificate, Index):
         cargo.add(store.INDEX_NAME, certificate.title, line)
         return
@@ -170,7 +170,8 @@ def _load(line: bytes, source: str, there: Mapping[str, str], cargo: _Cargo, sou
         cargo.artefacts[f"{structure}/{artefact.sha256}{store.ARTEFACT_SUFFIX}"] = data
 
 
-def _read(payload: bytes, read: Callable[[bytes], Certificate]) -> Certificate | Index:
+def either(payload: bytes, read: Callable[[bytes], Certificate]) -> Certificate | Index:
+    """Return the certificate of a payload, or the index it is; raises as the parsers do."""
     try:
         return read(payload)
     except CertificateRefused as refusal:
@@ -225,6 +226,6 @@ def _cells(root: Path) -> Iterator[tuple[Path, CellCertificate]]:
         if isinstance(found, store.BadSet):
             raise CertificateRefused(found.code, f"{found.path}: {found.message}", hint="remove the file")
         for line in found.lines:
-            certificate = _read(parse_envelope(line).payload, parse_payload)
+            certificate = either(parse_envelope(line).payload, parse_payload)
             if isinstance(certificate, CellCertificate):
                 yield found.path, certificate
