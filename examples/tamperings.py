@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -121,15 +121,15 @@ def _certificate_byte(place: Place) -> Iterator[Options]:
         yield options
 
 
-@tampering("the payload of another valid certificate")
-def _payload(place: Place) -> Iterator[Options]:
-    other = json.loads(sets_of(place.scene, plan=True)[0].read_bytes().splitlines()[0])["payload"]
-
-    def swap(data: bytes) -> bytes:
-        return json.dumps(json.loads(data.splitlines()[0]) | {"payload": other}).encode() + b"\n"
-
-    with rewritten(sets_of(place.scene, plan=False)[0], swap) as options:
-        yield options
+@tampering("the payloads of two valid certificates exchanged")
+def _payloads(place: Place) -> Iterator[Options]:
+    files = [sets_of(place.scene, plan=plan)[0] for plan in (False, True)]
+    lines = [json.loads(path.read_bytes().splitlines()[0]) for path in files]
+    with ExitStack() as undo:
+        for path, line, other in zip(files, lines, reversed(lines), strict=True):
+            changed = json.dumps(line | {"payload": other["payload"]}).encode() + b"\n"
+            undo.enter_context(rewritten(path, lambda _, data=changed: data))
+        yield {}
 
 
 @tampering("the plan without one of its cells")

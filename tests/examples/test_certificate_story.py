@@ -77,7 +77,7 @@ def tell(
 
 CODES = {
     "a byte of the certificate": {"B64", "ENVELOPE", "JSON_SYNTAX", "PAYLOAD_TYPE", "SIG_NONE"},
-    "the payload of another valid certificate": {"SIG_NONE"},
+    "the payloads of two valid certificates exchanged": {"SIG_NONE"},
     "the plan without one of its cells": {"PLAN_MEMBER"},
     "a byte of the impl's source": {"ROLE_FILE"},
     "a byte of structure.yaml": {"ROLE_FILE"},
