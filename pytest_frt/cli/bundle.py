@@ -19,8 +19,7 @@ from pytest_frt.certs.files import read_some
 from pytest_frt.certs.index import Index
 from pytest_frt.certs.reading import parse_time
 from pytest_frt.certs.statement import Certificate
-from pytest_frt.cli.certs import as_json, print_count, print_outcomes
-from pytest_frt.cli.trust import DEFAULT_TRUST
+from pytest_frt.cli.certs import DEFAULT_TRUST, as_json, print_count, print_outcomes
 from pytest_frt.errors import CertificateRefused, UsageFault
 from pytest_frt.spec import codec
 
