@@ -46,7 +46,7 @@ STATUSES: Final = ("active", "retired", "revoked")
 COMPOSITIONS: Final = ("cell", "plan")
 DEFAULT_SKEW_S: Final = 300
 DEFAULT_LIFE_DAYS: Final = 400
-_FILE_CAP: Final = 1024 * 1024
+FILE_CAP: Final = 1024 * 1024
 _MAX_SKEW_S: Final = 3_600
 _MAX_LIFE_DAYS: Final = 3_650
 _TOP: Final = (
@@ -62,7 +62,7 @@ def load(path: str | Path) -> Policy:
         CertificateRefused: with the codes of the module docstring.
         UsageFault: the file is missing.
     """
-    data = read_owned(Path(path), code="POLICY_FILE", cap=_FILE_CAP)
+    data = read_owned(Path(path), code="POLICY_FILE", cap=FILE_CAP)
     return parse(data, str(path))
 
 

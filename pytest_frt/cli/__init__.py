@@ -13,7 +13,20 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from pytest_frt.cli import bench, certs, compare, doctor, explain, export, listing, publish, replay, report
+from pytest_frt.cli import (
+    bench,
+    bundle,
+    certs,
+    compare,
+    doctor,
+    explain,
+    export,
+    listing,
+    publish,
+    replay,
+    report,
+    trust,
+)
 from pytest_frt.errors import FrtError, UsageFault
 
 
@@ -35,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="frt", description="Certificates of faster model parts: list, explain, sign, verify.")
     top.add_argument("--version", action="version", version=f"pytest-frt {version('pytest-frt')}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for part in (listing, explain, doctor, certs, publish, export, replay, compare, report, bench):
+    for part in (listing, explain, doctor, certs, trust, publish, bundle, export, replay, compare, report, bench):
         part.add_commands(commands)
     return top
 

@@ -1,4 +1,4 @@
-"""``frt keygen | sign | verify | trust init``: keys, signatures, audits and a first policy. No torch, no network."""
+"""``frt keygen | sign | verify``: keys, signatures and audits. No torch, no network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from pytest_frt.certs import dsse, keys, lookup, policy, state_file, statement, 
 from pytest_frt.certs import verify as verification
 from pytest_frt.certs.files import read_some, write_new
 from pytest_frt.certs.reading import parse_time, time_text
-from pytest_frt.certs.starter import starter_policy
 from pytest_frt.errors import CertificateRefused, UsageFault
 from pytest_frt.spec.hub_cache import client_cache
 
@@ -24,14 +23,13 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)
 
 PUBLIC_SUFFIX: Final = ".pub"
-DEFAULT_PUBLIC: Final = "frt-key.pub"
 DEFAULT_TRUST: Final = "frt-trust.toml"
 AUTO: Final = "auto"
 _SMALL_FILE: Final = 4096
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """Register the four commands; each sets ``func``, which takes the parsed arguments and returns the exit status."""
+    """Register the three commands; each sets ``func``, which takes the parsed arguments and returns the exit status."""
     make = subparsers.add_parser("keygen", help="create a signing key and its public half")
     make.add_argument("out", metavar="OUT", type=Path, help="private key file, e.g. frt-key.pem; OUT.pub goes beside")
     add_passphrase(make)
@@ -60,13 +58,6 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     audit.add_argument("--json", action="store_true", help="print one JSON array")
     audit.set_defaults(func=verify)
-
-    trust = subparsers.add_parser("trust", help="work with trust policies")
-    first = trust.add_subparsers(required=True, metavar="ACTION").add_parser("init", help="write a first policy")
-    first.add_argument("--key", metavar="PUB", default=DEFAULT_PUBLIC, help="public key file or text (%(default)s)")
-    first.add_argument("--owner", default=statement.DEFAULT_ISSUER, help="owner and issuer name (%(default)s)")
-    first.add_argument("-o", "--out", metavar="FILE", type=Path, default=Path(DEFAULT_TRUST), help="(%(default)s)")
-    first.set_defaults(func=trust_init)
 
 
 def keygen(args: argparse.Namespace) -> int:
@@ -133,11 +124,11 @@ def verify(args: argparse.Namespace) -> int:
             hint=f"sign statements first: frt sign --key FILE *{store.STATEMENT_SUFFIX}",
         )
     if args.json:
-        print(json.dumps([_as_json(outcome) | {"place": _label(outcome, found)} for outcome in outcomes], indent=1))
+        print(json.dumps([as_json(outcome) | {"place": _label(outcome, found)} for outcome in outcomes], indent=1))
     else:
         for place in found:
-            _print_outcomes(place.label, [outcome for outcome in outcomes if _label(outcome, found) == place.label])
-        _print_count(outcomes)
+            print_outcomes(place.label, [outcome for outcome in outcomes if _label(outcome, found) == place.label])
+        print_count(outcomes)
     return 0 if all(isinstance(outcome, verification.Accepted) for outcome in outcomes) else 1
 
 
@@ -151,28 +142,12 @@ def _memory(args: argparse.Namespace) -> Path | None:
     return Path(args.state) if args.state else None
 
 
-def trust_init(args: argparse.Namespace) -> int:
-    """Write a policy that trusts one key with everything, at the suggested floors; never overwrites.
-
-    Raises:
-        UsageFault: the file exists, or the key file is missing.
-        CertificateRefused: the key text is malformed or weak.
-    """
-    given: str = args.key
-    text = given if given.startswith(keys.PREFIX) else read_some(Path(given), _SMALL_FILE).decode("utf-8", "replace")
-    public = keys.parse_public(text)
-    toml = starter_policy(public, args.owner, datetime.now(UTC))
-    policy.parse(toml.encode(), str(args.out))
-    write_new(args.out, toml.encode(), mode=0o644)
-    print(f"{args.out} trusts {public.keyid} of {args.owner}; floors and limits are written out in it")
-    return 0
-
-
 def _label(outcome: verification.Outcome, found: Sequence[lookup.Found]) -> str:
     return next((place.label for place in found if place.holds(outcome.source)), "")
 
 
-def _print_outcomes(label: str, outcomes: Sequence[verification.Outcome]) -> None:
+def print_outcomes(label: str, outcomes: Sequence[verification.Outcome]) -> None:
+    """Print what was found in one place, a line per certificate."""
     print(f"in {label}: {len(outcomes)} certificates")
     for outcome in outcomes:
         if isinstance(outcome, verification.Refused):
@@ -186,12 +161,14 @@ def _print_outcomes(label: str, outcomes: Sequence[verification.Outcome]) -> Non
             )
 
 
-def _print_count(outcomes: Sequence[verification.Outcome]) -> None:
+def print_count(outcomes: Sequence[verification.Outcome]) -> None:
+    """Print how many were accepted and refused."""
     count = Counter(isinstance(outcome, verification.Accepted) for outcome in outcomes)
     print(f"{count[True]} accepted, {count[False]} refused")
 
 
-def _as_json(outcome: verification.Outcome) -> dict[str, object]:
+def as_json(outcome: verification.Outcome) -> dict[str, object]:
+    """Return one outcome as ``--json`` prints it."""
     if isinstance(outcome, verification.Refused):
         return {
             "accepted": False,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_frt.certs import store
-from pytest_frt.cli.certs import add_commands
+from pytest_frt.cli import certs, trust
 from pytest_frt.errors import CertificateRefused, UsageFault
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ AT = ["--at", "2026-12-01T00:00:00Z"]
 
 def frt(*argv: object) -> int:
     parser = argparse.ArgumentParser(prog="frt")
-    add_commands(parser.add_subparsers(required=True))
+    commands = parser.add_subparsers(required=True)
+    certs.add_commands(commands)
+    trust.add_commands(commands)
     args = parser.parse_args([str(arg) for arg in argv])
     status = args.func(args)
     assert isinstance(status, int)
