@@ -139,10 +139,8 @@ def loads() -> Iterator[Vector]:
     yield vector(
         "L1", "a library of the same inode is loaded already", "LIBRARY_LOADED", load={"library": "same inode"}
     )
-    yield vector("L2", "the build's id is the name of a module", "METADATA_ID", load={"metadata_id": "json"})
-    yield vector(
-        "L3", "the op namespace was registered by another copy", "OP_NAMESPACE", load={"op_namespace": "taken"}
-    )
+    yield vector("L2", "the build's id is the name of a module", "ID_SHADOWS", load={"metadata_id": "json"})
+    yield vector("L3", "the op namespace was registered by another copy", "OPS_TAKEN", load={"op_namespace": "taken"})
     yield vector(
         "L4",
         "LOCAL_KERNELS names the repository",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,30 @@ from tests.certs.vectors.judge import answer
 from tests.certs.vectors.model import ACCEPT, DATA, Vector, pack, read, unpack
 
 VECTORS = read()
-# These need a state file, an index, installed entries or a process that loads code: the named test holds the code.
+ATTACH = "tests/runtime/test_attach_refusals.py::test_claim_that_does_not_hold_here_is_refused"
+HAZARD = "tests/runtime/test_hazards.py::test_hazard_is_refused_by_its_code_and_nothing_runs"
+SABOTEUR = "tests/adversaries/test_correctness.py"
+# These need installed entries, or a process that loads code: the named test holds the code.
 ELSEWHERE = {
-    "B1a": "tests/runtime/test_attach_refusals.py::test_claim_that_does_not_hold_here_is_refused",
-    "B1b": "tests/runtime/test_attach_refusals.py::test_claim_that_does_not_hold_here_is_refused",
+    "B1a": f"{ATTACH}[structure_version]",
+    "B1b": f"{ATTACH}[impl_version]",
     "B1d": "tests/runtime/test_cell_scheme.py::test_scheme_that_the_installed_impl_does_not_run",
+    "L1": f"{HAZARD}[L1 library loaded]",
+    "L2": f"{HAZARD}[L2 id of the standard library]",
+    "L3": f"{HAZARD}[L3 ops taken]",
+    "L4": f"{HAZARD}[L4 local override]",
+    "L5": f"{HAZARD}[L5 open cache]",
 }
-PENDING = ("L1", "L2", "L3", "L4", "L5")
-HERE = [one for one in VECTORS if one.id not in {*ELSEWHERE, *PENDING}]
+# A kernel that forges its verdict or takes the key is no document: one test for each of the roles that keep it apart.
+ROLES = {
+    "worker: no key": f"{SABOTEUR}::test_key_is_nowhere_but_in_its_file_while_a_candidate_runs",
+    "worker: no secret": f"{SABOTEUR}::test_worker_gets_no_secret_of_the_environment",
+    "judge: runs nothing": f"{SABOTEUR}::test_judge_executes_no_code_of_an_impl_kernel_host_or_structure",
+    "judge: shows nothing": f"{SABOTEUR}::test_no_expected_output_lies_on_disk_while_a_candidate_runs",
+    "signer: its own only": f"{SABOTEUR}::test_planted_statement_is_told_from_those_of_the_run",
+    "signer: not in workers": "tests/plugin/test_sharding.py::test_two_workers_give_the_same_fold_and_hear_of_no_key",
+}
+HERE = [one for one in VECTORS if one.id not in ELSEWHERE]
 NUMBERED = {"A": 6, "E": 14, "S": 9, "K": 10, "T": 7, "G": 6, "F": 9, "R": 7, "L": 5}
 BINDING = {"B1a", "B1b", "B1c", "B1d", "B1e", *(f"B{number}" for number in range(2, 11))}
 NAMES = {"F11", *(f"F10.{number}" for number in range(11))}
@@ -44,13 +59,14 @@ def test_vector(vector: Vector, tmp_path: Path) -> None:
     assert found.activates == (vector.expect == ACCEPT and vector.activates)
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("name", [*ELSEWHERE, *ROLES])
 def test_what_is_judged_elsewhere_is_judged_there(name: str, repository: Path) -> None:
-    path, _, function = ELSEWHERE[name].partition("::")
+    path, _, node = {**ELSEWHERE, **ROLES}[name].partition("::")
+    function, _, case = node.rstrip("]").partition("[")
     text = (repository / path).read_text(encoding="utf-8")
-    code = next(vector.expect for vector in VECTORS if vector.id == name)
-    assert re.search(rf"def {function.partition('[')[0]}\(", text)
-    assert f'"{code}"' in text
+    assert f"def {function}(" in text
+    for code in [vector.expect for vector in VECTORS if vector.id == name]:
+        assert any(f'"{code}"' in line and case in line for line in text.splitlines()), code
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"ab" * 5_000, b"head" + b"\n" * 1_000 + b"tail" + b"xyz" * 300])
