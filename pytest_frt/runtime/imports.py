@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.abc import ExecutionLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
@@ -19,6 +20,14 @@ from pytest_frt.runtime.sources import CodeCopy
 
 PRIVATE_PREFIX: Final = "frt_verified_"
 _LOADED: Final[dict[str, ModuleType]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A verified copy and the sha256 its bytes have."""
+
+    path: Path
+    sha256: str
 
 
 def execute(copy: CodeCopy) -> ModuleType:
@@ -59,12 +68,16 @@ def _dotted(package: str, path: str) -> str:
     return ".".join((package, *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
-def _files(package: str, copy: CodeCopy) -> dict[str, Path]:
-    return {_dotted(package, path): copy.folder / path for path in copy.files if path.endswith(".py")}
+def _files(package: str, copy: CodeCopy) -> dict[str, _File]:
+    return {
+        _dotted(package, path): _File(copy.folder / path, sha256)
+        for path, sha256 in copy.files.items()
+        if path.endswith(".py")
+    }
 
 
 @contextmanager
-def _only(package: str, files: dict[str, Path]) -> Iterator[dict[str, ModuleType]]:
+def _only(package: str, files: dict[str, _File]) -> Iterator[dict[str, ModuleType]]:
     """Make ``package`` consist of ``files`` while the block runs; fill the yielded table with what was imported."""
     parent, _, leaf = package.rpartition(".")
     finder, hidden = _Finder(package, files), _take(package)
@@ -113,7 +126,7 @@ def _rename(module: ModuleType, name: str) -> None:
 class _Finder(MetaPathFinder):
     """Finds the verified files of one package and refuses every other name below it."""
 
-    def __init__(self, package: str, files: dict[str, Path]) -> None:
+    def __init__(self, package: str, files: dict[str, _File]) -> None:
         self._package, self._files = package, files
 
     def find_spec(
@@ -126,21 +139,26 @@ class _Finder(MetaPathFinder):
         file = self._files.get(fullname)
         if file is not None:
             locations: list[str] | None = [] if inner else None
-            return spec_from_file_location(fullname, file, loader=_Verified(file), submodule_search_locations=locations)
+            loader = _Verified(file)
+            return spec_from_file_location(fullname, file.path, loader=loader, submodule_search_locations=locations)
         if inner or fullname == self._package:
             return ModuleSpec(fullname, None, is_package=True)
         raise CertificateRefused("ROLE_FILE", f"{fullname} would be imported, and is not among the certified files")
 
 
 class _Verified(ExecutionLoader):
-    """Compiles the copy's source: bytecode is neither read nor written."""
+    """Compiles the copy's source, hashed once more as it is read: bytecode is neither read nor written."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: _File) -> None:
         self._file = file
 
     # The import system calls these and tells them the name of the module, which the file decides.
     def get_filename(self, fullname: str) -> str:  # noqa: ARG002
-        return str(self._file)
+        return str(self._file.path)
 
-    def get_source(self, fullname: str) -> str:  # noqa: ARG002
-        return self._file.read_text(encoding="utf-8")
+    def get_source(self, fullname: str) -> str:
+        data = self._file.path.read_bytes()
+        if (found := hashlib.sha256(data).hexdigest()) != self._file.sha256:
+            message = f"{fullname} has sha256 {found} now, copied was {self._file.sha256}"
+            raise CertificateRefused("ROLE_FILE", message)
+        return data.decode("utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,9 @@ def code(folder: Path, package: str = "acme_code", **files: str) -> CodeCopy:
         path = folder / f"{name.replace('__', '/')}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    listed = {f"{name.replace('__', '/')}.py": str(hash(text)) for name, text in files.items()}
+    listed = {
+        f"{name.replace('__', '/')}.py": hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()
+    }
     return CodeCopy(package, folder, next(iter(listed)), listed)
 
 
@@ -63,6 +66,14 @@ def test_fault_while_executing_leaves_nothing(tmp_path: Path) -> None:
 def test_uncertified_file_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(CertificateRefused, match=r"acme_code\.absent would be imported"):
         execute(code(tmp_path, main=text))
+
+
+def test_copy_that_changed_before_it_is_compiled_is_refused(tmp_path: Path) -> None:
+    copy = code(tmp_path, main="from . import b", b="X = 1")
+    (tmp_path / "b.py").write_text("X = 2")
+    with pytest.raises(CertificateRefused, match=r"acme_code\.b has sha256") as caught:
+        execute(copy)
+    assert caught.value.refusal_code == "ROLE_FILE"
 
 
 def test_package_above_is_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
