@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import torch
+from pytest_frt.catalog._shared.near import NearMiss, shifted_in_bfloat16  # type: ignore[import-not-found]
 from pytest_frt.catalog._shared.rows import MOST_ROWS, Case, row_cases  # type: ignore[import-not-found]
 
 
@@ -28,3 +29,15 @@ def cases(
         most_rows: Largest row count drawn.
     """
     yield from row_cases(dims["D"], rows, seed=seed, dtype=dtype, most_rows=most_rows)
+
+
+def near_misses(variant: Mapping[str, str]) -> Iterator[NearMiss]:
+    """Yield what a right-looking implementation may compute instead: the other GELU, a norm shifted in 16 bits.
+
+    Args:
+        variant: Axis to value of the seat.
+    """
+    if variant["activation"] == "gelu_tanh":
+        yield NearMiss("gelu_erf", keywords={"activation": "gelu_erf"})
+    if variant["norm"] == "offset":
+        yield NearMiss("one_added_in_bfloat16", slots={"w_norm": shifted_in_bfloat16})

@@ -17,7 +17,7 @@ def _gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu_tanh": _gelu_tanh, "silu": F.silu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu_tanh": _gelu_tanh, "silu": F.silu, "gelu_erf": F.gelu}
 
 
 def _rms(x: Tensor, eps: float) -> Tensor:
@@ -46,7 +46,7 @@ def reference(  # noqa: PLR0913 (one keyword per slot, axis and constant of stru
         w_up: ``[D, F]``.
         w_down: ``[F, D]``.
         w_norm: ``[D]``; needed unless ``norm`` is ``none``.
-        activation: ``gelu_tanh`` or ``silu``.
+        activation: ``gelu_tanh`` or ``silu``; ``gelu_erf``, which no variant has, is a near miss.
         norm: ``none``; RMS norm scaled by ``1 + w_norm`` (``offset``) or by ``w_norm`` (``direct``).
         residual: ``none``, or ``add`` to return ``x + y``.
         eps: Added to the mean square before the root.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import torch
+from pytest_frt.catalog._shared.near import NearMiss  # type: ignore[import-not-found]
 from pytest_frt.catalog._shared.rows import MOST_ROWS, Case, row_cases  # type: ignore[import-not-found]
 
 
@@ -28,3 +29,13 @@ def cases(
         most_rows: Largest row count drawn.
     """
     yield from row_cases(dims["D"], rows, seed=seed, dtype=dtype, most_rows=most_rows)
+
+
+def near_misses(variant: Mapping[str, str]) -> Iterator[NearMiss]:
+    """Yield what a right-looking implementation may compute instead: the other GELU.
+
+    Args:
+        variant: Axis to value of the seat.
+    """
+    other = {"gelu_tanh": "gelu_erf", "gelu_erf": "gelu_tanh"}[variant["activation"]]
+    yield NearMiss(other, keywords={"activation": other})

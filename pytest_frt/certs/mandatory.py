@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_frt.rules.bands import BANDS
 from pytest_frt.rules.rows import FRT_NW_1, NET_WIN_ROW, decimal
-from pytest_frt.rules.thresholds import HELD_OUT_SAMPLES, NET_WIN_MARGIN
+from pytest_frt.rules.thresholds import ALTERNATIVE_SHARE, HELD_OUT_SAMPLES, NET_WIN_MARGIN
 
 HOST_PARITY: Final = "parity.host."
 
@@ -52,6 +52,11 @@ _SEAM: Final[Mapping[str, GateRule]] = {
     "parity.seam.rel_l2": GateRule("<=", ("max",), None, "distance to the fake-quantised reference", "0.05"),
     "parity.seam.row_rel_l2": GateRule("<=", ("max",), None, "one bad row vanishes in a mean", "0.2"),
     "parity.seam.max_abs": GateRule("<=", ("max",), None, "a few wild elements vanish in an L2 norm"),
+    "parity.seam.channel": GateRule("<=", ("max",), None, "one channel of hundreds vanishes in every norm", "0.002"),
+    "parity.seam.alternative": GateRule(
+        "<=", ("max",), Decimal(decimal(ALTERNATIVE_SHARE.value)), ALTERNATIVE_SHARE.because
+    ),
+    "parity.seam.untold": GateRule("<=", ("max",), None, "near misses that no row told from the reference", "0"),
 }
 _HOST: Final[Mapping[str, GateRule]] = {
     f"{HOST_PARITY}{band.metric}": GateRule(

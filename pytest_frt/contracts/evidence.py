@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pytest_frt.contracts.host import HostFacts
+from pytest_frt.contracts.pooled import PooledMetrics
 from pytest_frt.contracts.record import CalibrationFacts, FileDigest, KernelFacts
-from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.seat import NotReplaced, SeatFacts
 from pytest_frt.contracts.verdict import Refusal
 
@@ -261,22 +261,6 @@ class SeamMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class OracleEvidence:
-    """``oracle.json``.
-
-    Attributes:
-        seam: Over all seats, cases and outputs.
-        limits: Unit id to the limits its scheme declares.
-        scale_drift: Seat id to the largest relative difference between the scales the candidate was bound with and
-            those that calibrating without impl code gives; seats of schemes without static scales are absent.
-    """
-
-    seam: tuple[SeamMetrics, ...]
-    limits: dict[str, SeamLimits]
-    scale_drift: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class ParityEvidence:
     """Seam metrics per seat and case, and host metrics per held-out sample.
 
@@ -284,10 +268,11 @@ class ParityEvidence:
         seam: Over all seats, cases and outputs.
         host: Per held-out sample.
         zeroed: Host metrics with every seat of the record returning zeros: the control that must collapse.
-        scale_drift: As in ``OracleEvidence``.
+        scale_drift: As in ``oracle.OracleEvidence``.
         frozen: The same with every seat repeating its first answer: the control of a part that ignores its input.
         probes: Shorter calibration observations, answered after the held-out ones through the same seats.
         spread: The untouched host under another seed, for hosts that say multimodal.
+        pooled: As in ``oracle.OracleEvidence``.
     """
 
     seam: tuple[SeamMetrics, ...]
@@ -297,3 +282,4 @@ class ParityEvidence:
     frozen: tuple[HostMetrics, ...] = ()
     probes: tuple[HostMetrics, ...] = ()
     spread: tuple[HostMetrics, ...] = ()
+    pooled: tuple[PooledMetrics, ...] = ()

@@ -51,6 +51,7 @@ class Scheme:
         limits: Seam parity limits.
         per_call: False when a row of an activation is quantised by itself, whatever other rows a call holds.
         min_scale: Smallest static scale: a point that was always zero gets it, since a scale of 0 divides by zero.
+        product: Rounds what a matmul leaves, where the scheme says that it leaves rounded; None where it does not.
     """
 
     name: str
@@ -64,3 +65,4 @@ class Scheme:
     limits: SeamLimits
     per_call: bool = True
     min_scale: float = 1e-8
+    product: Callable[[Tensor], Tensor] | None = None

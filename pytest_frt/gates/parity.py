@@ -1,7 +1,7 @@
 """Parity: per seat at the bare seam against two oracles, then the host with its seats against the host without.
 
 Seats: ``input_mutated``, ``aliased_output``, ``poison``, ``shape``, ``stale``, ``nondeterministic``, ``layout``,
-``host_written``, ``calibration``, ``unjudged``, and the words of ``rules.seam.SEVERITY``.
+``host_written``, ``calibration``, ``unjudged``, ``channel``, ``alternative``, and the words of ``rules.seam.SEVERITY``.
 Host: ``nan``, ``few_samples``, ``host_band``, ``stale``, ``no_control``, ``vacuous_control``.
 """
 
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_frt.contracts.evidence import CandidateEvidence, Conduct, HostMetrics, ParityEvidence, SeamMetrics
+from pytest_frt.contracts.pooled import PooledMetrics
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.structure import Limit
 from pytest_frt.contracts.verdict import Measured, NotRun, Pass, Refusal, SeatVerdicts, Verdict
 from pytest_frt.errors import SpecError
-from pytest_frt.gates import parity_host
+from pytest_frt.gates import parity_host, parity_pooled
 from pytest_frt.gates.parity_host import Vacuous
 from pytest_frt.rules import conduct, seam
 from pytest_frt.rules.exact import meets
@@ -117,6 +118,7 @@ def _judge_seats(parity: ParityEvidence, candidate: CandidateEvidence, terms: Te
     by_seat: dict[str, list[SeamMetrics]] = {seat: [] for seat in terms.seats}
     for one in parity.seam:
         by_seat.get(one.seat, []).append(one)
+    together = {seat: [one for one in parity.pooled if one.seat == seat] for seat in terms.seats}
     refused: list[Refusal] = []
     for seat, wanted in terms.seats.items():
         problem = (
@@ -126,15 +128,17 @@ def _judge_seats(parity: ParityEvidence, candidate: CandidateEvidence, terms: Te
             or _written(seat, candidate, wanted)
             or _drifted(seat, parity.scale_drift.get(seat, 0.0))
             or (_scarce(seat, candidate) if seat in parity.scale_drift else None)
-            or _unjudged(seat, by_seat[seat], candidate.conduct)
+            or _unjudged(seat, by_seat[seat], candidate.conduct, together[seat])
             or _numbers(by_seat[seat], wanted)
+            or parity_pooled.fault(together[seat], wanted.scheme)
         )
         if problem:
             refused.append(problem)
     out = {refusal.at for refusal in refused}
     survivors = tuple(seat for seat in terms.seats if seat not in out)
-    noise = _noise(by_seat, survivors)
-    measured = (*_worst(by_seat, terms, survivors), *noise, *conduct.reported(candidate.conduct, survivors))
+    schemes = [(one, terms.seats[seat].scheme) for seat in survivors for one in together[seat]]
+    worst = (*_worst(by_seat, terms, survivors), *parity_pooled.worst(schemes))
+    measured = (*worst, *_noise(by_seat, survivors), *conduct.reported(candidate.conduct, survivors))
     return SeatVerdicts(GATE, survivors, tuple(refused), measured)
 
 
@@ -187,7 +191,9 @@ def _scarce(seat: str, candidate: CandidateEvidence) -> Refusal | None:
     return Refusal(GATE, "calibration", detail, at=seat, measured=(measured,))
 
 
-def _unjudged(seat: str, metrics: Sequence[SeamMetrics], tried: Sequence[Conduct]) -> Refusal | None:
+def _unjudged(
+    seat: str, metrics: Sequence[SeamMetrics], tried: Sequence[Conduct], together: Sequence[PooledMetrics]
+) -> Refusal | None:
     """Refuse a seat whose evidence lacks real inputs, cases or conduct: an empty comparison is no parity."""
     real = [one for one in metrics if one.case == REAL and (one.rows > 0 or one.mismatch)]
     cases = [one for one in metrics if one.case != REAL]
@@ -197,6 +203,8 @@ def _unjudged(seat: str, metrics: Sequence[SeamMetrics], tried: Sequence[Conduct
         lacks = "discriminating cases"
     elif all(one.seat != seat for one in tried):
         lacks = "repeated runs and layouts"
+    elif not together:
+        lacks = "channels and near misses"
     else:
         return None
     return Refusal(GATE, "unjudged", f"seat {seat} was compared on no {lacks}", at=seat)

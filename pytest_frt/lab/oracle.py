@@ -12,10 +12,11 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from pytest_frt.contracts.evidence import OracleEvidence
 from pytest_frt.contracts.impl import Scales
+from pytest_frt.contracts.oracle import OracleEvidence
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.lab import hosting, seam
+from pytest_frt.lab.near import NearMiss, entered, pooled
 from pytest_frt.lab.units import NO_STATISTIC, load_scheme, members
 from pytest_frt.measure.metrics import incomparable, seam_metrics
 from pytest_frt.registry import load_module
@@ -26,12 +27,13 @@ from pytest_frt.spec import codec
 from pytest_frt.spec.load import load_structure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from torch import Tensor, nn
 
     from pytest_frt.contracts.evidence import SeamMetrics
     from pytest_frt.contracts.job import OracleJob, UnitRef
+    from pytest_frt.contracts.pooled import PooledMetrics
     from pytest_frt.contracts.scheme import Scheme, SeamLimits
     from pytest_frt.contracts.structure import Structure
 
@@ -64,6 +66,11 @@ class SeatOracle:
             self._fake[name] = quantised.double()
         self._scheme, self._scales, self._rowwise = scheme, scales, structure.rowwise
 
+    @property
+    def per_call(self) -> bool:
+        """True where a row of the fake-quantised reference depends on the other rows of its call."""
+        return self._scheme.per_call or not self._rowwise
+
     def _tap(self, name: str, value: Tensor) -> Tensor:
         if self._scheme.points != "all":
             return value
@@ -76,6 +83,27 @@ class SeatOracle:
     def fake_quantised(self, calls: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
         """Return the reference with the scheme's weights and activations, in float64, for each call's ``x``."""
         return self._apply(self._quantised, calls, rowwise=self._rowwise and not self._scheme.per_call)
+
+    def variant(self, calls: Sequence[Tensor], *, near: NearMiss | None, rounded: bool) -> list[tuple[Tensor, ...]]:
+        """Return the reference on the scheme's weights in float64, or a near miss of it, for each call's ``x``.
+
+        Args:
+            calls: ``x`` of each call.
+            near: None for the reference itself.
+            rounded: True to round activations, and what matmuls leave, as the scheme does.
+        """
+        slots = (
+            {**self._fake, **{name: take(self._fake[name]) for name, take in near.slots.items()}}
+            if near
+            else self._fake
+        )
+        keywords = {**self._keywords, **(near.keywords if near else {}), **({"tap": self._tap} if rounded else {})}
+
+        def call(x: Tensor) -> tuple[Tensor, ...]:
+            return seam.as_tuple(self._reference(x=x.double(), **slots, **keywords))
+
+        product = self._scheme.product if rounded else None
+        return self._apply(entered(product, call), calls, rowwise=self._rowwise and not (rounded and self.per_call))
 
     def _plain(self, x: Tensor) -> tuple[Tensor, ...]:
         return seam.as_tuple(self._reference(x=x.double(), **self._exact, **self._keywords))
@@ -103,10 +131,29 @@ class Answer:
     calls: list[Tensor]
 
 
-def compare(oracle: SeatOracle, scheme: Scheme, seat: str, answers: Sequence[Answer]) -> Iterator[SeamMetrics]:
-    """Yield the metrics of every answer against both oracles."""
-    flat = [x for answer in answers for x in answer.calls]
-    exact, fake = iter(oracle.reference(flat)), iter(oracle.fake_quantised(flat))
+def calls_of(answers: Iterable[Answer]) -> list[Tensor]:
+    """Return ``x`` of every call of every answer."""
+    return [x for answer in answers for x in answer.calls]
+
+
+def compare(
+    oracle: SeatOracle,
+    scheme: Scheme,
+    seat: str,
+    answers: Sequence[Answer],
+    fakes: Sequence[tuple[Tensor, ...]] | None = None,
+) -> Iterator[SeamMetrics]:
+    """Yield the metrics of every answer against both oracles.
+
+    Args:
+        oracle: Of the seat.
+        scheme: It is judged by.
+        seat: Seat id.
+        answers: Real rows and cases.
+        fakes: The fake-quantised reference of every call, where it was computed already.
+    """
+    flat = calls_of(answers)
+    exact, fake = iter(oracle.reference(flat)), iter(oracle.fake_quantised(flat) if fakes is None else fakes)
     for answer in answers:
         count = len(answer.calls)
         yield from _judge(scheme, seat, answer, list(islice(exact, count)), list(islice(fake, count)))
@@ -150,7 +197,7 @@ def _seat(
     facts: SeatFacts,
     x: Tensor | None,
     reader: safe_open,
-) -> list[SeamMetrics]:
+) -> tuple[list[SeamMetrics], list[PooledMetrics]]:
     keys = set(reader.keys())
     answers: list[Answer] = []
     if x is not None:
@@ -161,7 +208,9 @@ def _seat(
     cases = load_module(Path(unit.structure_folder) / "cases.py")
     for name, inputs in seam.case_inputs(cases, facts, unit.rows, job.case_seed):
         answers.append(Answer(name, _outputs(reader, keys, f"case/{name}", facts.id), [inputs]))
-    return list(compare(oracle, scheme, facts.id, answers))
+    fakes = oracle.fake_quantised(calls_of(answers))
+    compared = list(compare(oracle, scheme, facts.id, answers, fakes))
+    return compared, list(pooled(oracle, cases, facts, answers, fakes))
 
 
 def _drift(have: Scales, want: Scales) -> float:
@@ -200,6 +249,7 @@ def run(job: OracleJob) -> None:
     inputs, folder = load_file(job.seam_inputs), Path(job.candidate)
     scales = _kept(folder / "scales.safetensors")
     metrics: list[SeamMetrics] = []
+    together: list[PooledMetrics] = []
     limits: dict[str, SeamLimits] = {}
     with safe_open(folder / "seam.safetensors", framework="pt") as reader:
         written = {key.partition("/")[2].split("#")[0] for key in reader.keys() if key.startswith("real/")}  # noqa: SIM118
@@ -210,7 +260,10 @@ def run(job: OracleJob) -> None:
                 if facts.id in written:
                     oracle = SeatOracle(host.model, facts, structure, scheme, scales.get(facts.id, Scales()))
                     x = inputs.get(f"{job.phase}/{facts.id}")
-                    metrics += _seat(job, unit, oracle, scheme, facts, x, reader)
+                    found = _seat(job, unit, oracle, scheme, facts, x, reader)
+                    metrics, together = metrics + found[0], together + found[1]
     (Path(job.out) / "oracle.json").write_text(
-        codec.dumps(OracleEvidence(tuple(metrics), limits, scale_drift(host, job, seats, scales)))
+        codec.dumps(
+            OracleEvidence(tuple(metrics), limits, scale_drift(host, job, seats, scales), pooled=tuple(together))
+        )
     )

@@ -6,13 +6,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import reduce
 from typing import Final
 
 from pytest_frt.contracts.evidence import Check, HostMetrics, LedgerEntry, NullControl, SeamMetrics
+from pytest_frt.contracts.pooled import PooledMetrics
 from pytest_frt.contracts.record import GateRow
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.errors import EvidenceError
-from pytest_frt.rules import bands, seam
+from pytest_frt.rules import bands, pooled, seam
 from pytest_frt.rules.thresholds import NET_WIN_MARGIN
 
 DECIMAL: Final = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,12})?", re.ASCII)
@@ -21,6 +23,7 @@ RATIO_PLACES: Final = 6
 """Decimals of a unit ratio: a millionth is far below any margin, and 80 of them stay small in a certificate."""
 FRT_NW_1: Final = "frt_nw_1"
 SEAM_NUMBERS: Final = ("reference_ratio", "slope", "rel_l2", "row_rel_l2", "max_abs")
+POOLED_NUMBERS: Final = ("channel", "alternative", "untold")
 NET_WIN_ROW: Final = "latency.net_win"
 
 
@@ -113,6 +116,10 @@ def _larger(value: float, so_far: float) -> float:
     return so_far if math.isnan(so_far) or value <= so_far else value
 
 
+def _largest(values: Iterable[float]) -> float:
+    return reduce(lambda so_far, value: _larger(value, so_far), values)
+
+
 def seam_rows(
     metrics: Sequence[SeamMetrics], seats: Sequence[str], limits: Mapping[str, SeamLimits]
 ) -> tuple[GateRow, ...]:
@@ -141,6 +148,35 @@ def seam_rows(
         row(f"parity.seam.{name}", "<=", shared[0][name], [worst[seat][name] for seat in seats], "max")
         for name in names
     )
+
+
+def pooled_rows(
+    metrics: Sequence[PooledMetrics], seats: Sequence[str], limits: Mapping[str, SeamLimits]
+) -> tuple[GateRow, ...]:
+    """State what the rows of all cases together show, one sample per seat: its worst over outputs.
+
+    Args:
+        metrics: Pooled metrics of at least every seat in ``seats``.
+        seats: Surviving seats, in the order of the samples.
+        limits: Per seat, the limits it was judged by. With seats of several schemes ``channel`` has no one ceiling,
+            and no row.
+
+    Raises:
+        EvidenceError: a seat has no pooled metrics.
+    """
+    found = {seat: [one for one in metrics if one.seat == seat] for seat in seats}
+    if missing := [seat for seat, some in found.items() if not some]:
+        raise EvidenceError(f"no pooled metrics of {', '.join(missing)}")
+    built = []
+    for name in POOLED_NUMBERS:
+        tops = {pooled.ceilings(one, limits[seat])[name] for seat in seats for one in found[seat]}
+        if len(tops) > 1 and name == "channel":
+            continue
+        samples = [_largest(pooled.numbers(one)[name] for one in found[seat]) for seat in seats]
+        # Nothing is refused for what is not told: the run admits as many as there are, and a policy may admit fewer.
+        top = max(samples) if name == "untold" else max(tops)
+        built.append(row(f"parity.seam.{name}", "<=", top, samples, "max"))
+    return tuple(built)
 
 
 def host_rows(output: str, samples: Sequence[HostMetrics], *, band: str) -> tuple[GateRow, ...]:

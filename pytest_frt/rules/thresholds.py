@@ -42,6 +42,7 @@ PRESSURE_SHARE: Final = Threshold(0.60, "share of time some task waited for a CP
 HELD_OUT_SAMPLES: Final = Threshold(12, "the fewest samples whose median and worst both mean something")
 COLLAPSED_ENERGY: Final = Threshold(1e-4, "output energy over the reference's: below it the output is zero or near")
 SLOPE_SIGMAS: Final = Threshold(5.0, "standard errors of the slope: 6e-7 by chance, over hundreds of seats and cases")
+ALTERNATIVE_SHARE: Final = Threshold(0.5, "the midpoint: nearer to the declared reference than to a near miss of it")
 SCALE_SHARE: Final = Threshold(1e-3, "the same passes give the same scales to rounding; half a step of e4m3 is 3e-2")
 CALIBRATION_SAMPLES: Final = Threshold(4, "fewer samples fix a scale by what one of them happened to show")
 OUTLIER_CAP: Final = Threshold(10.0, "an element allowed over max_abs still stays below this multiple of it")

@@ -102,7 +102,10 @@ def _seats(units: Sequence[UnitRef], witnessed: Witnessed, tried: Tried) -> tupl
 
 def _parity_rows(settled: Settled, tried: Tried) -> tuple[GateRow, ...]:
     limits = {seat: tried.limits[unit.id] for unit in settled.units for seat in unit.seats}
-    return rows.seam_rows(tried.parity.seam, settled.survivors, limits)
+    return (
+        *rows.seam_rows(tried.parity.seam, settled.survivors, limits),
+        *rows.pooled_rows(tried.parity.pooled, settled.survivors, limits),
+    )
 
 
 def _host_rows(settled: Settled, tried: Tried, witnessed: Witnessed) -> tuple[GateRow, ...]:

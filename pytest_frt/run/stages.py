@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_frt.contracts.evidence import CandidateEvidence, OracleEvidence, ParityEvidence, WitnessEvidence
+from pytest_frt.contracts.evidence import CandidateEvidence, ParityEvidence, WitnessEvidence
 from pytest_frt.contracts.job import CandidateJob, OracleJob, WitnessJob
+from pytest_frt.contracts.oracle import OracleEvidence
 from pytest_frt.contracts.verdict import Crashed, Refusal
 from pytest_frt.errors import EvidenceError, StorageFault
 from pytest_frt.lab.reports import Done, Faulted, crashed
@@ -263,7 +264,8 @@ def _parity(seen: OracleEvidence, phase: str, units: Sequence[UnitRef], witnesse
     zeroed = (one for s in structures for one in evidence.zeroed.get(f"{phase}/{s}", ()))
     frozen = (one for s in structures for one in evidence.frozen.get(f"{phase}/{s}", ()))
     spread = evidence.spread.get(phase, ())
-    return ParityEvidence(seen.seam, (), tuple(zeroed), seen.scale_drift, frozen=tuple(frozen), spread=spread)
+    zeroes, still = tuple(zeroed), tuple(frozen)
+    return ParityEvidence(seen.seam, (), zeroes, seen.scale_drift, frozen=still, spread=spread, pooled=seen.pooled)
 
 
 def _host_metrics(file: Path, kind: str, expected: Sequence[Tensor]) -> tuple[HostMetrics, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import torch
@@ -17,7 +18,8 @@ from pytest_frt.contracts.seat import ModuleSeat, SeatFacts, SlotRef
 from pytest_frt.contracts.verdict import Refusal
 from pytest_frt.gates import parity
 from pytest_frt.lab import seam
-from pytest_frt.lab.oracle import Answer, SeatOracle, compare
+from pytest_frt.lab.near import pooled
+from pytest_frt.lab.oracle import Answer, SeatOracle, calls_of, compare
 from pytest_frt.lab.seam_run import REAL, SeamRun
 from pytest_frt.registry import Registry, load_module
 from pytest_frt.seat.bind import BoundSeat
@@ -84,9 +86,13 @@ class Place:
             calls = [x[start:stop] for start, stop in seam.splits(rows, band)]
             asked = {f"{REAL}/": (REAL, calls), **{f"case/{name}/": (name, [one]) for name, one in cases.items()}}
             answers = [Answer(name, got, fed) for key, (name, fed) in asked.items() if (got := _taken(run, key))]
-            metrics = tuple(compare(oracle, self.scheme, self.facts.id, answers))
+            fakes = oracle.fake_quantised(calls_of(answers))
+            metrics = tuple(compare(oracle, self.scheme, self.facts.id, answers, fakes))
+            together = tuple(pooled(oracle, cases_module(self), self.facts, answers, fakes))
         terms = parity.Terms({self.facts.id: parity.SeatTerms(self.scheme.limits)}, "values", "random")
-        refused = parity.judge(ParityEvidence(metrics, ()), run.evidence(run.conduct), terms).seats.refused
+        refused = parity.judge(
+            ParityEvidence(metrics, (), pooled=together), run.evidence(run.conduct), terms
+        ).seats.refused
         return refused[0] if refused else None
 
     def said(self, forward: Forward, **keywords: Any) -> str:
@@ -103,8 +109,12 @@ def drawn(at: Place, rows: int) -> Tensor:
 
 def cases_of(at: Place, band: tuple[int, int]) -> dict[str, Tensor]:
     """Return the structure's cases."""
-    module = load_module(Path(REGISTRY.structures[at.facts.structure].folder) / "cases.py")
-    return dict(seam.case_inputs(module, at.facts, band, 3))
+    return dict(seam.case_inputs(cases_module(at), at.facts, band, 3))
+
+
+def cases_module(at: Place) -> ModuleType:
+    """Return ``cases.py`` of the structure."""
+    return load_module(Path(REGISTRY.structures[at.facts.structure].folder) / "cases.py")
 
 
 @torch.no_grad()

@@ -192,13 +192,13 @@ def test_dtype_is_kept(
 @pytest.mark.parametrize(
     ("structure", "spoil", "error"),
     [
-        ("decoder_ffn", {"activation": "gelu_erf"}, KeyError),
+        ("decoder_ffn", {"activation": "relu"}, KeyError),
         ("decoder_ffn", {"norm": "offset", "w_norm": None}, ValueError),
         ("vision_ffn", {"activation": "silu"}, KeyError),
         ("linear_proj", {"bias": "add", "b": None}, ValueError),
         ("qkv_pack", {"bias": "add", "b_k": None}, ValueError),
     ],
-    ids=["gated_erf", "norm_without_weight", "vision_silu", "bias_without_b", "one_bias_missing"],
+    ids=["gated_relu", "norm_without_weight", "vision_silu", "bias_without_b", "one_bias_missing"],
     indirect=["structure"],
 )
 def test_what_it_cannot_express_raises(

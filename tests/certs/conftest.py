@@ -98,6 +98,9 @@ GATES = (
     row("parity.seam.rel_l2", "<=", "0.002", ["0.0004", "0.0005"], "max"),
     row("parity.seam.row_rel_l2", "<=", "0.004", ["0.0009", "0.0008"], "max"),
     row("parity.seam.max_abs", "<=", "0.01", ["0.002", "0.003"], "max"),
+    row("parity.seam.channel", "<=", "0.002", ["0", "0.0001"], "max"),
+    row("parity.seam.alternative", "<=", "0.5", ["0.01", "0.02"], "max"),
+    row("parity.seam.untold", "<=", "0", ["0", "0"], "max"),
     count("contract.failed", "<=", "0"),
     *END_TO_END,
 )

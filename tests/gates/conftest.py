@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_frt.contracts.evidence import CandidateEvidence, Check, Conduct, LedgerEntry, SeamMetrics
+from pytest_frt.contracts.pooled import AlternativeMetrics, ChannelMetrics, PooledMetrics
 
 
 def sound_metrics(seat: str, case: str) -> SeamMetrics:
@@ -30,6 +31,17 @@ def sound_metrics(seat: str, case: str) -> SeamMetrics:
 def seam() -> list[SeamMetrics]:
     """Metrics of seats ``a`` and ``b`` on real rows and two cases."""
     return [sound_metrics(seat, case) for seat in ("a", "b") for case in ("real", "edge", "ramp")]
+
+
+def sound_pooled(seat: str) -> PooledMetrics:
+    near = AlternativeMetrics("other", 0.01, 0.02, 32)
+    return PooledMetrics(seat, 0, 100, 64, (ChannelMetrics(3, 0.001, 0.0002),), (near,))
+
+
+@pytest.fixture
+def pooled() -> list[PooledMetrics]:
+    """Pooled metrics of seats ``a`` and ``b``."""
+    return [sound_pooled(seat) for seat in ("a", "b")]
 
 
 @pytest.fixture

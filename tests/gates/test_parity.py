@@ -15,6 +15,7 @@ from pytest_frt.contracts.verdict import NotRun, Pass, Refusal
 from pytest_frt.errors import SpecError
 from pytest_frt.gates import parity
 from pytest_frt.gates.parity import ParityVerdict, SeatTerms, Terms, Vacuous
+from tests.gates.conftest import sound_pooled
 
 LIMITS = SeamLimits(2.0, 0.004, 0.002, 0.008, 0.02, 0.05, 0.0, "test")
 TERMS = Terms(seats={"a": SeatTerms(LIMITS), "b": SeatTerms(LIMITS)}, output="values", weights="trained")
@@ -37,7 +38,8 @@ def judged(
     probes: tuple[HostMetrics, ...] = PROBES,
     spread: tuple[HostMetrics, ...] = (),
 ) -> ParityVerdict:
-    evidence = ParityEvidence(tuple(seam), host, zeroed, frozen=frozen, probes=probes, spread=spread)
+    together = tuple(sound_pooled(seat) for seat in ("a", "b"))
+    evidence = ParityEvidence(tuple(seam), host, zeroed, frozen=frozen, probes=probes, spread=spread, pooled=together)
     return parity.judge(evidence, candidate, terms)
 
 
@@ -221,6 +223,7 @@ def test_what_decides_nothing_is_stated(seam: list[SeamMetrics], candidate: Cand
     assert stated == {
         "seam.sqnr_db": pytest.approx(-20 * math.log10(0.005)),
         "seam.batch_mates": 0.25,
+        "seam.untold": 0.0,
         "host.cosine.in_sample_gap": pytest.approx((0.9999 + 0.996) / 2 - 0.9999),
     }
 

@@ -18,6 +18,7 @@ from pytest_frt.gates.parity import ParityVerdict, SeatTerms, Terms
 from pytest_frt.gates.parity_host import Vacuous
 from pytest_frt.rules import seam as rule
 from pytest_frt.rules.thresholds import CALIBRATION_SAMPLES, SCALE_SHARE
+from tests.gates.conftest import sound_pooled
 
 LIMITS = SeamLimits(2.0, 0.004, 0.002, 0.008, 0.02, 0.05, 0.0, "test")
 HOST = tuple(
@@ -33,7 +34,8 @@ def terms(*, limits: tuple[Limit, ...] = (), weights: str = "", names: str = "ab
 def judged(
     seam: list[SeamMetrics], candidate: CandidateEvidence, held: Terms | None = None, **drift: float
 ) -> ParityVerdict:
-    evidence = ParityEvidence(tuple(seam), HOST, LOW, frozen=LOW, probes=HOST[:1], scale_drift=drift)
+    together = tuple(sound_pooled(one) for one in "ab")
+    evidence = ParityEvidence(tuple(seam), HOST, LOW, frozen=LOW, probes=HOST[:1], scale_drift=drift, pooled=together)
     return parity.judge(evidence, candidate, held or terms())
 
 
@@ -253,7 +255,8 @@ def test_survivors_state_where_they_are_nearest_their_limits(
     seam[2] = replace(seam[2], candidate_error=0.0135)
     seam[3] = replace(seam[3], row_rel_l2=0.019, candidate_error=0.01, elements=100)
     numbers = {number.metric: number for number in judged(seam, candidate).seats.measured}
-    assert set(numbers) == {*(f"seam.{name}" for name in rule.REASONS), "seam.sqnr_db"}
+    pooled = ("channel", "alternative", "untold")
+    assert set(numbers) == {*(f"seam.{name}" for name in (*rule.REASONS, *pooled)), "seam.sqnr_db"}
     assert numbers["seam.rel_l2"] == Measured("seam.rel_l2", 0.0079, "<=", 0.008, 8192, at="a|edge#0")
     assert numbers["seam.row_rel_l2"].at == "b|real#0"
     assert numbers["seam.outliers"] == Measured("seam.outliers", 0.0, "<=", 0.0, 0, at="a|real#0")

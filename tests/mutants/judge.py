@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Final, cast
 from unittest.mock import patch
 
@@ -23,7 +24,8 @@ from pytest_frt.gates import contract as contract_gate
 from pytest_frt.gates import parity
 from pytest_frt.lab import hosting, seam
 from pytest_frt.lab.census import CHECK, Census
-from pytest_frt.lab.oracle import Answer, SeatOracle, compare
+from pytest_frt.lab.near import NearMiss, pooled
+from pytest_frt.lab.oracle import Answer, SeatOracle, calls_of, compare
 from pytest_frt.lab.seam_run import REAL, SeamRun
 from pytest_frt.registry import Registry, load_module
 from pytest_frt.seat import lifecycle
@@ -53,16 +55,26 @@ class Remembered:
 
     def reference(self, calls: Sequence[Tensor]) -> list[Row]:
         """Return the plain reference of each call."""
-        return self._get("reference", calls)
+        return self._get("exact", calls, self._oracle.reference)
 
     def fake_quantised(self, calls: Sequence[Tensor]) -> list[Row]:
         """Return the fake-quantised reference of each call."""
-        return self._get("fake_quantised", calls)
+        return self._get("fake", calls, self._oracle.fake_quantised)
 
-    def _get(self, which: str, calls: Sequence[Tensor]) -> list[Row]:
+    @property
+    def per_call(self) -> bool:
+        """Say what the oracle says."""
+        return self._oracle.per_call
+
+    def variant(self, calls: Sequence[Tensor], *, near: NearMiss | None, rounded: bool) -> list[Row]:
+        """Return the reference or a near miss on each call."""
+        name = near.name if near else "reference"
+        return self._get(f"{name} {rounded}", calls, partial(self._oracle.variant, near=near, rounded=rounded))
+
+    def _get(self, which: str, calls: Sequence[Tensor], ask: Callable[[Sequence[Tensor]], list[Row]]) -> list[Row]:
         keys = [(which, repr(tuple(x.shape)).encode() + x.contiguous().numpy().tobytes()) for x in calls]
         missing = {key: x for key, x in zip(keys, calls, strict=True) if key not in self._known}
-        answers = getattr(self._oracle, which)(list(missing.values()))
+        answers = ask(list(missing.values()))
         self._known |= dict(zip(missing, answers, strict=True))
         return [self._known[key] for key in keys]
 
@@ -78,6 +90,7 @@ class Bench:
         oracle: Both oracles.
         real: Rows judged.
         cases: Discriminating inputs.
+        module: ``cases.py`` of the structure.
         band: Rows of a call.
         widths: Of the outputs.
         digest: Of the host's tensors before any part was bound.
@@ -89,6 +102,7 @@ class Bench:
     oracle: Remembered
     real: Tensor
     cases: tuple[tuple[str, Tensor], ...]
+    module: ModuleType
     band: tuple[int, int]
     widths: tuple[int, ...]
     digest: str
@@ -103,12 +117,15 @@ class Bench:
         scheme, seat, run = self.plan.scheme, self.facts.id, SeamRun()
         with torch.no_grad(), _first_elements_kept(self.plan.host) as kept:
             run.part(self.bound(fault), self.real, self.cases, self.band)
-            metrics = tuple(compare(cast("SeatOracle", self.oracle), scheme, seat, self._answers(run)))
+            oracle, answers = cast("SeatOracle", self.oracle), self._answers(run)
+            metrics = tuple(compare(oracle, scheme, seat, answers))
+            together = tuple(pooled(oracle, self.module, self.facts, answers, oracle.fake_quantised(calls_of(answers))))
             written = any(not torch.equal(_first(now), kept[name]) for name, now in self.plan.host.items())
             digest = weights_digest(self.model, self.facts) if written else self.digest
             evidence = replace(run.evidence([seat]), weights={seat: digest})
         terms = parity.SeatTerms(scheme.limits, weights=self.digest)
-        return parity.judge(ParityEvidence(metrics, ()), evidence, parity.Terms({seat: terms}, "values", "random"))
+        found = ParityEvidence(metrics, (), pooled=together)
+        return parity.judge(found, evidence, parity.Terms({seat: terms}, "values", "random"))
 
     def _answers(self, run: SeamRun) -> list[Answer]:
         calls = [self.real[start:stop] for start, stop in seam.splits(self.real.shape[0], self.band)]
@@ -201,7 +218,8 @@ def bench(name: str, scheme_name: str, place: str) -> Bench:
         case for case in seam.case_inputs(cases, facts, band, CASE_SEED) if place == "tiny" or not _costly(*case)
     )
     oracle = Remembered(SeatOracle(found.model, facts, structure, scheme, scales))
-    return Bench(facts, found.model, plan, oracle, real, drawn, band, widths, weights_digest(found.model, facts))
+    digest = weights_digest(found.model, facts)
+    return Bench(facts, found.model, plan, oracle, real, drawn, cases, band, widths, digest)
 
 
 def seam_refusal(name: str, scheme: str, place: str, fault: Fault) -> Refusal | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_frt.contracts.evidence import SeamMetrics
+from pytest_frt.contracts.pooled import AlternativeMetrics, ChannelMetrics, PooledMetrics
 from pytest_frt.contracts.scheme import SeamLimits
 
 LIMITS = SeamLimits(2.0, 0.004, 0.002, 0.008, 0.02, 0.05, 0.0, "test")
@@ -22,3 +23,5 @@ METRICS = SeamMetrics(
     cosine=1.0,
     elements=512,
 )
+NEAR = AlternativeMetrics("other", 0.25, 0.01, 32)
+POOLED = PooledMetrics("a", 0, 100, 1, (ChannelMetrics(0, 0.004, 0.0006),), (NEAR,))

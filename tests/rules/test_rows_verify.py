@@ -13,6 +13,7 @@ from pytest_frt.contracts.record import GateRow
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.errors import CertificateRefused
 from pytest_frt.rules import rows
+from tests.rules.sound import POOLED
 
 LIMITS = SeamLimits(2.0, 0.004, 0.002, 0.008, 0.02, 0.05, 0.01, "test")
 SEATS = ("a", "b")
@@ -47,6 +48,7 @@ def sound_rows(output: str) -> dict[str, GateRow]:
         *rows.null_rows(NullControl(9, (), (), (), ()), "decode"),
         *rows.seat_rows(SEATS),
         *rows.seam_rows(seam, SEATS, dict.fromkeys(SEATS, LIMITS)),
+        *rows.pooled_rows([replace(POOLED, seat=seat) for seat in SEATS], SEATS, dict.fromkeys(SEATS, LIMITS)),
         *rows.host_rows(output, host, band="pass"),
         *rows.ledger_rows([LedgerEntry(seat, 5, 0, 0, {}, restored=False) for seat in SEATS], SEATS),
         *rows.contract_rows([Check("detach_exact", ok=True, detail="")]),

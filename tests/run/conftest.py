@@ -23,6 +23,7 @@ from pytest_frt.contracts.evidence import (
 )
 from pytest_frt.contracts.host import BuildRequest, HostFacts
 from pytest_frt.contracts.job import HostRef, UnitRef
+from pytest_frt.contracts.pooled import PooledMetrics
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.seat import ModuleSeat, SeatFacts
 from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimedSample, TimingEvidence
@@ -137,7 +138,8 @@ class Answer:
                 for one in bound
             ),
         )
-        parity = ParityEvidence(seam, self.host, (HELD_OUT,))
+        together = tuple(PooledMetrics(one, 0, 64, 8, (), ()) for one in bound)
+        parity = ParityEvidence(seam, self.host, (HELD_OUT,), pooled=together)
         return Tried(evidence, parity, {each.id: LIMITS for each in units}, Path("/nowhere"), self.died, self.tampered)
 
 

@@ -1,0 +1,159 @@
+"""What the answers of all cases show together: gains of single channels, and shares of the way to a near miss."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol
+
+import torch
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from pytest_frt.contracts.pooled import PooledMetrics
+from pytest_frt.lab.seam_run import REAL
+from pytest_frt.measure.pooled import Directions, alternative_share, channel_gains
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import ModuleType
+    from typing import Any
+
+    from torch import Tensor
+
+    from pytest_frt.contracts.pooled import AlternativeMetrics
+    from pytest_frt.contracts.seat import SeatFacts
+    from pytest_frt.lab.oracle import Answer, SeatOracle
+
+    Row = tuple[Tensor, ...]
+
+FEW_ROWS: Final = 32
+"""Real rows on which near misses are computed: four float64 references each, on the inputs that count most."""
+ENOUGH: Final = 0.05
+"""Standard error of a share at which more inputs change no verdict: ten of them lie between reference and midpoint."""
+MATMULS: Final = frozenset({torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, F.linear})
+
+
+class NearMiss(Protocol):
+    """What ``cases.py`` says of a near miss: see ``catalog/_shared/near.py``."""
+
+    @property
+    def name(self) -> str:
+        """Unique among the near misses of one variant."""
+
+    @property
+    def keywords(self) -> Mapping[str, object]:
+        """Axes and constants of the reference that take another value."""
+
+    @property
+    def slots(self) -> Mapping[str, Callable[[Tensor], Tensor]]:
+        """Slot to what it is taken for."""
+
+
+class Rounded(TorchFunctionMode):
+    """Rounds what every matmul leaves while it is entered.
+
+    Args:
+        product: Of the scheme.
+    """
+
+    def __init__(self, product: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self._product = product
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> object:
+        """Call on, and round the result where the call was a matmul."""
+        out = func(*args, **(kwargs or {}))
+        return self._product(out) if func in MATMULS else out
+
+
+def pooled(
+    oracle: SeatOracle, cases: ModuleType, facts: SeatFacts, answers: Sequence[Answer], fakes: Sequence[Row]
+) -> Iterator[PooledMetrics]:
+    """Yield what all answers of one seat show together, one per output.
+
+    Args:
+        oracle: Of the seat.
+        cases: The structure's ``cases.py``; its ``near_misses(variant)``, where it has one, names near misses.
+        facts: The seat.
+        answers: Real rows and cases; those whose outputs differ in count or shape from the reference are left out.
+        fakes: The fake-quantised reference of every call of every answer.
+    """
+    left = iter(fakes)
+    paired = [(answer, list(islice(left, len(answer.calls)))) for answer in answers]
+    fitting = [(answer, fake) for answer, fake in paired if _fits(answer, fake)]
+    outputs = max((len(answer.got) for answer in answers), default=0)
+    named = getattr(cases, "near_misses", None)
+    misses = list(named(facts.variant)) if named and fitting else []
+    shares = [_shares(oracle, miss, [answer for answer, _ in fitting]) for miss in misses]
+    for index in range(outputs):
+        pairs = [(answer.got[index], torch.cat([row[index] for row in fake])) for answer, fake in fitting]
+        rows, worst = channel_gains(pairs)
+        width = pairs[0][0].shape[-1] if pairs else 0
+        yield PooledMetrics(facts.id, index, rows, width, worst, tuple(share[index] for share in shares))
+
+
+def _fits(answer: Answer, fake: Sequence[Row]) -> bool:
+    whole = [sum(row[index].shape[:-1].numel() for row in fake) for index in range(len(fake[0]))]
+    widths = [output.shape[-1] for output in fake[0]]
+    return [(one.shape[:-1].numel(), one.shape[-1]) for one in answer.got] == list(zip(whole, widths, strict=True))
+
+
+def _shares(oracle: SeatOracle, miss: NearMiss, answers: Sequence[Answer]) -> list[AlternativeMetrics]:
+    """Return the share of every output: on a few real rows, and on the cases too where those do not tell."""
+    real = [piece for answer in answers if answer.case == REAL for piece in _few(oracle, answer)]
+    found = _directions(oracle, miss, real)
+    shares = [alternative_share(miss.name, column) for column in found]
+    if shares and all(one.spread <= ENOUGH for one in shares):
+        return shares
+    others = [(answer.calls[0], answer.got) for answer in answers if answer.case != REAL and answer.calls[0].numel()]
+    more = _directions(oracle, miss, others)
+    columns = [(*mine, *theirs) for mine, theirs in zip(found, more, strict=True)] if found and more else found or more
+    wider = [alternative_share(miss.name, column) for column in columns]
+    # Inputs that excite nothing only scatter: whichever set tells more is believed.
+    return [min(pair, key=lambda one: one.spread) for pair in zip(shares or wider, wider, strict=True)]
+
+
+def _few(oracle: SeatOracle, answer: Answer) -> Iterator[tuple[Tensor, Row]]:
+    """Yield whole calls up to ``FEW_ROWS``; a call taller than that is cut where its rows do not depend on others."""
+    start = 0
+    for x in answer.calls:
+        rows = x.shape[0]
+        if start and start + rows > FEW_ROWS:
+            return
+        kept = rows if oracle.per_call else min(rows, FEW_ROWS)
+        yield x[:kept], tuple(output[start : start + kept] for output in answer.got)
+        start += rows
+
+
+def _directions(
+    oracle: SeatOracle, miss: NearMiss, pieces: Sequence[tuple[Tensor, Row]]
+) -> list[tuple[Directions, ...]]:
+    """Return, per output, the directions of every call."""
+    if not pieces:
+        return []
+    calls = [x for x, _ in pieces]
+    asked = [oracle.variant(calls, near=near, rounded=rounded) for rounded in (True, False) for near in (None, miss)]
+    by_call = [
+        [Directions(*column) for column in zip(got, *rows, strict=True)]
+        for (_, got), *rows in zip(pieces, *asked, strict=True)
+    ]
+    return list(zip(*by_call, strict=True))
+
+
+def entered(product: Callable[[Tensor], Tensor] | None, call: Callable[[Tensor], Row]) -> Callable[[Tensor], Row]:
+    """Return ``call`` with what its matmuls leave rounded; itself where a scheme rounds none."""
+    if product is None:
+        return call
+    mode = Rounded(product)
+
+    def rounded(x: Tensor) -> Row:
+        with mode:
+            return call(x)
+
+    return rounded
