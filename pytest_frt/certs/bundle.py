@@ -58,14 +58,19 @@ def with_manifest(files: Files) -> dict[str, bytes]:
         name: {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)} for name, data in sorted(files.items())
     }
     manifest = serialise({"schema": SCHEMA, "files": listed}, _MANIFEST_CAPS)
-    return {MANIFEST: manifest, **dict(sorted(files.items()))}
+    return _ordered({**files, MANIFEST: manifest})
+
+
+def _ordered(files: Files) -> dict[str, bytes]:
+    """Return files with the manifest first and the others by name."""
+    return dict(sorted(files.items(), key=lambda item: (item[0] != MANIFEST, item[0])))
 
 
 def pack(files: Files) -> bytes:
-    """Return the zip file of files in the given order; equal files give equal bytes."""
+    """Return the zip file of files; equal files give equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in files.items():
+        for name, data in _ordered(files).items():
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.create_system, entry.external_attr = _UNIX, _MODE
             archive.writestr(entry, data)
