@@ -21,6 +21,7 @@ from pytest_frt.cli import (
     doctor,
     explain,
     export,
+    index,
     listing,
     publish,
     replay,
@@ -48,7 +49,21 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="frt", description="Certificates of faster model parts: list, explain, sign, verify.")
     top.add_argument("--version", action="version", version=f"pytest-frt {version('pytest-frt')}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for part in (listing, explain, doctor, certs, trust, publish, bundle, export, replay, compare, report, bench):
+    for part in (
+        listing,
+        explain,
+        doctor,
+        certs,
+        trust,
+        index,
+        publish,
+        bundle,
+        export,
+        replay,
+        compare,
+        report,
+        bench,
+    ):
         part.add_commands(commands)
     return top
 

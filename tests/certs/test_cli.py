@@ -7,17 +7,27 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_frt.certs import store
+from pytest_frt.certs import keys, state_file, store
 from pytest_frt.cli import certs, trust
 from pytest_frt.errors import CertificateRefused, UsageFault
 
 if TYPE_CHECKING:
     from tests.certs.conftest import World
+
+
+class Frozen(datetime):
+    """A clock that stands at the moment of the world."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Frozen:
+        return cls(2026, 12, 1, tzinfo=tz)
+
 
 AT = ["--at", "2026-12-01T00:00:00Z"]
 
@@ -84,6 +94,34 @@ def test_a_moment_that_was_asked_about() -> None:
     assert frt("verify", "certs", "--at", "2026-10-01T00:00:00Z") == 1
     with pytest.raises(CertificateRefused, match="--at"):
         frt("verify", "certs", "--at", "yesterday")
+
+
+def test_verify_remembers_what_it_accepted_where_it_is_told(
+    folder: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = keys.load_private(folder / "frt-key.pem")
+    monkeypatch.setattr(certs, "datetime", Frozen)
+
+    def verify(serial: int, *options: str) -> int:
+        line = world.line(world.spoiled(lambda s: s["predicate"].update(serial=serial)), key)
+        (folder / f"one{store.CERTIFICATE_SUFFIX}").write_bytes(line)
+        return frt("verify", f"one{store.CERTIFICATE_SUFFIX}", *options)
+
+    memory = ["--state", "memory.json"]
+    assert [verify(5, *memory), verify(4, *memory), verify(4), verify(6, *memory), verify(5, *memory)] == [
+        0,
+        1,
+        0,
+        0,
+        1,
+    ]
+    assert verify(3, "--state", "auto") == 0
+    assert state_file.read(state_file.default_place("frt-trust.toml")).policy_version == 7
+    with pytest.raises(UsageFault, match="another moment"):
+        verify(5, *memory, *AT)
+    Path("memory.json").write_text("{}")
+    with pytest.raises(CertificateRefused, match="damaged"):
+        verify(9, *memory)
 
 
 def test_keys_are_never_overwritten(folder: Path) -> None:

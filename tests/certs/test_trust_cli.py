@@ -209,7 +209,9 @@ def test_the_starter_policy_can_be_changed_in_every_way(tmp_path: Path) -> None:
 
 def test_show_says_what_ended_and_what_ends_soon(trust: Path, world: World, capsys: pytest.CaptureFixture[str]) -> None:
     now = datetime.now(UTC)
-    text = world.policy_text.replace('until = "2027-06-01T00:00:00Z"', f'until = "{time_text(now - timedelta(1))}"', 1)
+    ends = 'until = "2027-06-01T00:00:00Z"'
+    text = world.policy_text.replace(ends, f'until = "{time_text(now - timedelta(days=1))}"', 1)
+    text = text.replace(ends, f'until = "{time_text(now + timedelta(days=99))}"')
     text = text.replace('expires = "2027-03-01T00:00:00Z"', f'expires = "{time_text(now + timedelta(days=9.5))}"')
     text = text.replace("deny = []", LAYOUTS["one"] + "\nindex = { required = true }")
     trust.write_text(text)
