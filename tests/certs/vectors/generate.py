@@ -11,12 +11,27 @@ from tests.certs.vectors.model import DATA, Vector
 def vectors() -> Iterator[Vector]:
     """Yield every vector, in the order of the file."""
     for group in (
-        group_form.accepted, group_form.envelopes, group_form.statements,
-        group_trust.keys, group_trust.policies, group_trust.times, group_trust.gates,
-        group_bound.cells, group_trust.denied, group_trust.plans,
-        group_bound.files, group_bound.names, group_limits.memory, group_limits.indexes, group_bound.loads,
+        group_form.accepted,
+        group_form.envelopes,
+        group_form.forms,
+        group_form.statements,
+        group_form.kinds,
+        group_trust.keys,
+        group_trust.rules,
+        group_trust.policies,
+        group_trust.times,
+        group_trust.gates,
+        group_bound.cells,
+        group_trust.denied,
+        group_trust.plans,
+        group_bound.files,
+        group_bound.subjects,
+        group_bound.names,
+        group_limits.memory,
+        group_limits.indexes,
+        group_bound.loads,
         group_limits.caps,
-    ):  # fmt: skip
+    ):
         yield from group()
 
 

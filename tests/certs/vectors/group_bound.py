@@ -106,6 +106,10 @@ def files() -> Iterator[Vector]:
         "ROLE_FILE",
         tree=_tree("impl", remove=["impl/fast.py"], link={"impl/fast.py": "../kernel/ops.py"}),
     )
+
+
+def subjects() -> Iterator[Vector]:
+    """Yield F11 and its kin: what a statement may say about files."""
     yield vector("F11", "md5 only", "DIGEST", subject(digest={"md5": "a" * 32}))
     yield vector("F11b", "an empty file as subject", "DIGEST", subject(digest={"sha256": EMPTY}))
     yield vector("F11c", "a digest in capitals", "DIGEST", subject(digest={"sha256": "A" * 64}))

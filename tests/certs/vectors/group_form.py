@@ -56,7 +56,7 @@ def accepted() -> Iterator[Vector]:
 
 
 def envelopes() -> Iterator[Vector]:
-    """Yield group E."""
+    """Yield group E up to its signatures."""
     yield vector("E1", "one bit of the payload", "SIG_NONE", enveloped(_flip_bit))
     yield vector(
         "E2",
@@ -87,6 +87,10 @@ def envelopes() -> Iterator[Vector]:
     yield vector("E8", "signed without the pre-authentication encoding", "SIG_NONE", make.resigned(PAYLOAD))
     yield vector("E9", "encoding of another payload type", "SIG_NONE", make.resigned(make.pae(make.OTHER_TYPE)))
     yield vector("E10", "malleated signature, S + L", "SIG_NONE", enveloped(_malleate))
+
+
+def forms() -> Iterator[Vector]:
+    """Yield the rest of group E, and group U: base64, JSON, and text that nobody signed."""
     yield vector("E11", "base64 with trailing bits", "B64", enveloped(_trailing_bits))
     yield vector(
         "E12",
@@ -136,7 +140,7 @@ def envelopes() -> Iterator[Vector]:
 
 
 def statements() -> Iterator[Vector]:
-    """Yield group S."""
+    """Yield group S up to its numbers."""
     yield vector(
         "S1", "result twice", "JSON_DUPKEY", written('"result":"PASSED"', '"result":"FAILED","result":"PASSED"')
     )
@@ -154,6 +158,10 @@ def statements() -> Iterator[Vector]:
     yield vector("S6b", "full-width digits", "DECIMAL", written(_FIRST, '"measured":"\uff10.5"'))
     yield vector("S6c", "an exponent", "DECIMAL", written(_FIRST, '"measured":"5e-1"'))
     yield vector("S6d", "a leading zero", "DECIMAL", written(_FIRST, '"measured":"00.5"'))
+
+
+def kinds() -> Iterator[Vector]:
+    """Yield the rest of group S: types, crit, text and schema."""
     yield vector(
         "S7",
         "Statement/v0.1",

@@ -28,7 +28,7 @@ COSINE: Final = "parity.host.cosine"
 
 
 def keys() -> Iterator[Vector]:
-    """Yield group K."""
+    """Yield group K up to keys."""
     twice = enveloped(lambda document: document.update(signatures=document["signatures"] * 2))
     yield vector("K1", "one signature twice, threshold 2", "THRESHOLD", twice, policy=ALICE_OR_BOB)
     yield vector("K1b", "one signer on two lines, threshold 2", "THRESHOLD", LINE, LINE, policy=ALICE_OR_BOB)
@@ -77,6 +77,10 @@ def keys() -> Iterator[Vector]:
     )
     yield vector("K6b", "issued after the key was retired", "KEY_WINDOW", policy=_retired("2026-11-01"))
     yield vector("K6c", "a retired key keeps what it signed", ACCEPT, policy=_retired("2026-11-30"))
+
+
+def rules() -> Iterator[Vector]:
+    """Yield the rest of group K: rules and the policy itself."""
     yield vector("K7", "structure outside the rule", "NO_RULE", policy=policy(("decoder_ffn@1", "linear_proj@1")))
     yield vector(
         "K7b", "a kernel pattern that ends inside a segment", "NO_RULE", policy=policy(('"acme/*"', '"acme/frt"'))

@@ -1,0 +1,2 @@
+def ffn(x):
+    return x
