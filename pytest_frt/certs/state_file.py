@@ -1,7 +1,8 @@
 """The state file: a deployer's memory on disk, changed by one process at a time and never left half-written.
 
 A missing file is a first use. A damaged one is refused and never taken for missing. Like the policy it must belong to
-root or the reader, be writable by nobody else, and be no symbolic link. A writer takes an exclusive lock on the file
+root or the reader, be writable by nobody else, and be no symbolic link; so must its folder, since who may remove the
+file may take the memory away. A writer takes an exclusive lock on the file
 ``<state>.lock`` beside it (``flock``; the state file itself is replaced by each write), reads the memory again, checks
 again, takes maxima and renames a synced temporary file over the old one: two processes lose nothing of one another.
 
@@ -65,6 +66,9 @@ def read(path: str | Path) -> Memory:
         UsageFault: unreadable.
     """
     place = Path(path)
+    if not place.parent.exists():
+        return Memory()
+    _check_folder(place.parent)
     if not os.path.lexists(place):
         return Memory()
     return parse_memory(read_owned(place, code="STATE_FILE", cap=STATE.size), str(place))
@@ -91,6 +95,18 @@ def commit(path: str | Path, policy: Policy, system: datetime, accepted: Iterabl
         memory = remember(read(place), policy, system, found)
         write_atomic(place, memory_bytes(memory), mode=MODE)
     return memory
+
+
+def _check_folder(folder: Path) -> None:
+    facts = folder.stat()
+    # With the sticky bit, as in a shared temporary folder, others can add files and not remove ours.
+    shared = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
+    if shared or facts.st_uid not in (os.geteuid(), 0):
+        mode = stat.S_IMODE(facts.st_mode)
+        message = f"others could remove a state file from {folder} (mode {mode:04o}, uid {facts.st_uid})"
+        raise CertificateRefused(
+            "STATE_FILE", message, hint=f"chmod go-w {folder}, or name a file in a folder of yours"
+        )
 
 
 @contextmanager

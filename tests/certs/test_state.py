@@ -225,7 +225,7 @@ LINES = [WORLD.line(payload) for payload in PAYLOADS] + [WORLD.line(WORLD.plan(P
 TRUSTED = WORLD.policy()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.permutations(range(len(LINES))), st.sampled_from([Memory(), seen(PAYLOADS[0]), seen(PAYLOADS[2])]))
 def test_the_order_of_lines_never_matters(order: list[int], memory: Memory) -> None:
     def judged(lines: list[bytes]) -> dict[str, str]:
@@ -235,7 +235,7 @@ def test_the_order_of_lines_never_matters(order: list[int], memory: Memory) -> N
     assert judged([LINES[index] for index in order]) == judged(LINES)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.permutations([1, 2, 3, 4]), st.permutations([1, 2, 3, 4]))
 def test_the_order_of_remembering_never_matters(first: list[int], second: list[int]) -> None:
     found = {n: accepted(WORLD, TRUSTED, certified(WORLD, n)) for n in first}

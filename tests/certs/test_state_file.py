@@ -21,7 +21,7 @@ from tests.certs.conftest import NOW
 if TYPE_CHECKING:
     from tests.certs.conftest import World
 
-PROCESSES, ROUNDS = 4, 15
+PROCESSES, ROUNDS = 3, 12
 WRITER = """
 import sys
 from datetime import UTC, datetime
@@ -138,6 +138,33 @@ def test_damaged_memory_stays_as_it_is(world: World, tmp_path: Path, damage: str
         state_file.commit(place, world.policy(), NOW, accepted(world))
     assert (caught.value.refusal_code, place.read_text()) == ("STATE_CORRUPT", damage)
     assert str(place) in caught.value.diagnostics()
+
+
+@pytest.mark.parametrize(("mode", "fine"), [(0o770, False), (0o707, False), (0o1777, True), (0o755, True)], ids=oct)
+def test_memory_that_others_may_remove_is_refused(world: World, tmp_path: Path, mode: int, *, fine: bool) -> None:
+    place = tmp_path / "folder" / "state.json"
+    state_file.commit(place, world.policy(), NOW, accepted(world))
+    place.parent.chmod(mode)
+    if fine:
+        assert state_file.read(place) != Memory()
+        return
+    for attempt in (
+        lambda: state_file.read(place),
+        lambda: state_file.commit(place, world.policy(), NOW, accepted(world)),
+    ):
+        with pytest.raises(CertificateRefused) as caught:
+            attempt()
+        assert caught.value.refusal_code == "STATE_FILE"
+
+
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 4242)
+    if tmp_path.stat().st_uid == 0:
+        assert state_file.read(tmp_path / "state.json") == Memory()  # what root owns is fine for everybody
+        os.chown(tmp_path, 4243, -1)
+    with pytest.raises(CertificateRefused) as caught:
+        state_file.read(tmp_path / "state.json")
+    assert caught.value.refusal_code == "STATE_FILE"
 
 
 def test_a_linked_lock_is_refused(world: World, tmp_path: Path) -> None:
