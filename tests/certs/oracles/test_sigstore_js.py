@@ -13,9 +13,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from pytest_frt.certs.dsse import parse_envelope
+from pytest_frt.certs.export import sigstore_bundle
 from pytest_frt.certs.keys import PublicKey
-from tests.certs.oracles.tampered import PAYLOAD, TAMPERED, honest, spoiled
-from tests.certs.vectors import make, world
+from tests.certs.oracles.tampered import LINE, PAYLOAD, TAMPERED, honest, spoiled
+from tests.certs.vectors import world
 
 FOLDER = Path(__file__).with_name("js")
 NODE = shutil.which("node")
@@ -25,12 +27,19 @@ REASON = "node is not here" if NODE is None else f"packages are not installed: m
 pytestmark = pytest.mark.skipif(NODE is None or not INSTALLED, reason=REASON)
 
 
+def exported() -> dict[str, Any]:
+    """Return the bundle that we write for others."""
+    envelope = parse_envelope(LINE.encode())
+    document: dict[str, Any] = json.loads(sigstore_bundle(envelope, envelope.signatures[0]))
+    return document
+
+
 def ask(public: PublicKey, *envelopes: dict[str, Any]) -> list[dict[str, Any]]:
     """Return one answer an envelope; all go through one process, since starting it is most of the time."""
     pem = Ed25519PublicKey.from_public_bytes(public.raw).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     question = {
         "key": pem.decode(),
-        "bundles": [json.loads(make.bundle(world.dumped(envelope))) for envelope in envelopes],
+        "bundles": [exported() | {"dsseEnvelope": envelope} for envelope in envelopes],
     }
     done = subprocess.run(
         [str(NODE), "verify.mjs"], cwd=FOLDER, input=json.dumps(question), capture_output=True, text=True, check=True
@@ -41,7 +50,7 @@ def ask(public: PublicKey, *envelopes: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_our_bundle_is_accepted_with_exactly_our_payload() -> None:
-    (answer,) = ask(world.ALICE.public, honest())
+    (answer,) = ask(world.ALICE.public, exported()["dsseEnvelope"])
     assert base64.b64decode(answer["payload"]) == PAYLOAD, answer["why"]
 
 

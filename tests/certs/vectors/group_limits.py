@@ -46,7 +46,9 @@ def caps() -> Iterator[Vector]:
     yield vector("C4b", "an envelope with over 20,000 separators", "JSON_TOKENS", b"[" + b"," * 20_001 + b"]")
     yield vector("C5", "17 signatures", "SIG_COUNT", enveloped(lambda document: _repeat(document, 17)))
     yield vector("C5b", "16 signatures", ACCEPT, enveloped(lambda document: _repeat(document, dsse.MAX_SIGNATURES)))
-    yield vector("C6", "1,025 subjects", "SCHEMA", signed(lambda found: _subjects(found, statement.MAX_SUBJECTS + 1)))
+    yield vector(
+        "C6", "1,025 subjects", "SCHEMA", signed(lambda found: fill_subjects(found, statement.MAX_SUBJECTS + 1))
+    )
     yield vector("C7", "a string of 4,097 characters", "JSON_STRING", stated(moonPhase="x" * (inner.string + 1)))
     yield vector("C7b", "a string of 4,096 characters", ACCEPT, stated(moonPhase="x" * inner.string))
     yield vector("C7c", "a name of 4,097 characters", "JSON_STRING", stated(**{"x" * (inner.string + 1): "full"}))
@@ -148,7 +150,7 @@ def _repeat(document: Members, times: int) -> None:
     document["signatures"] *= times
 
 
-def _subjects(document: Members, count: int) -> None:
+def fill_subjects(document: Members, count: int) -> None:
     """Fill up with short names: the separators of 1,024 subjects leave room for everything else."""
     missing = count - len(document["subject"])
     document["subject"] += [

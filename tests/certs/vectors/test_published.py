@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.certs.vectors import generate
+from pytest_frt.certs import policy, statement, verify
+from pytest_frt.certs.reading import parse_time
+from tests.certs.vectors import generate, group_limits, make, world
 from tests.certs.vectors.judge import answer
 from tests.certs.vectors.model import ACCEPT, DATA, Vector, pack, read, unpack
 
@@ -67,6 +69,13 @@ def test_what_is_judged_elsewhere_is_judged_there(name: str, repository: Path) -
     assert f"def {function}(" in text
     for code in [vector.expect for vector in VECTORS if vector.id == name]:
         assert any(f'"{code}"' in line and case in line for line in text.splitlines()), code
+
+
+def test_as_many_subjects_as_the_cap_are_accepted() -> None:
+    """Not among the published vectors: its line would be a tenth of the file."""
+    line = make.signed(lambda found: group_limits.fill_subjects(found, statement.MAX_SUBJECTS))
+    (found,) = verify.verify_set([line], policy.parse(world.POLICY.encode()), parse_time(world.NOW))
+    assert isinstance(found, verify.Accepted)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"ab" * 5_000, b"head" + b"\n" * 1_000 + b"tail" + b"xyz" * 300])
