@@ -1,0 +1,108 @@
+"""A release of a tiny host for the tutorials, signed with the key that the reader has just made."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pytest_frt.certs import keys
+from pytest_frt.certs.mandatory import RULES
+from pytest_frt.contracts.record import GateRow
+from pytest_frt.spec.modules import load_file
+
+TESTS = Path(__file__).parents[1]
+GROUPS = ("catalog", "impls", "hosts", "schemes")
+MODEL = """
+import torch
+from pathlib import Path
+from pytest_frt.spec.modules import load_file
+
+torch.manual_seed(0)
+model = load_file(Path("world/model.py").resolve()).Model().eval().requires_grad_(requires_grad=False)
+run = lambda: model(torch.ones(4, 8))
+"""
+
+
+@dataclass
+class Reader:
+    """Somebody who types what a page says.
+
+    Attributes:
+        folder: Working directory.
+    """
+
+    folder: Path
+
+    def types(self, command: str) -> tuple[int, str]:
+        """Run a shell command or a Python block; return its exit status and what it printed."""
+        folders = (str(Path(sys.executable).parent), os.environ["PATH"])
+        done = subprocess.run(
+            ["/bin/bash", "-c", command],
+            cwd=self.folder,
+            env={
+                "PATH": os.pathsep.join(folders),
+                "HOME": str(self.folder),
+                "PYTHONPATH": str(self.folder / "site"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def python(self, *blocks: str) -> tuple[int, str]:
+        """Run the Python blocks of a page, one after the other, in one process with a model."""
+        (self.folder / "blocks.py").write_text("\n".join([MODEL, *blocks]))
+        return self.types("python blocks.py")
+
+    def certify(self, key: Path) -> None:
+        """Sign certificates of the tiny host, as a run of pytest would leave them in frt-certs/."""
+        worlds = load_file(TESTS / "runtime" / "conftest.py")
+        worlds.KEY = keys.load_private(key)
+        model = load_file(self.folder / "world" / "model.py")
+        import torch
+
+        torch.manual_seed(0)
+        host = model.Model().eval().requires_grad_(requires_grad=False)
+        world = worlds.World(self.folder / "world", host, copy.deepcopy(host))
+        now = datetime.now(UTC).replace(microsecond=0)
+        world.terms |= {"issued_at": now - timedelta(hours=1), "expires_at": now + timedelta(days=90)}
+        world.claims = {"gates": tuple(map(at_the_floor, worlds.GATES))}
+        world.certify()
+        shutil.copytree(world.out, self.folder / "frt-certs")
+
+
+def at_the_floor(row: GateRow) -> GateRow:
+    """Return a row that just holds the floor which a first policy demands."""
+    rule = RULES[row.name]
+    floor = rule.suggested or row.floor
+    sample = floor if rule.limit is None else str(rule.limit)
+    return replace(row, floor=floor, measured=sample, samples=(sample,)) if row.n == 1 else replace(row, floor=floor)
+
+
+def installed(folder: Path) -> None:
+    """Install the entries of the tiny host as somebody else's package below ``folder/site``."""
+    info = folder / "site" / "toy_world-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-world\nVersion: 1\n")
+    points = "".join(f"[pytest_frt.{group}]\ntoy = toy_world_{group}\n" for group in GROUPS)
+    (info / "entry_points.txt").write_text(points)
+    for group in GROUPS:
+        (info.parent / f"toy_world_{group}").symlink_to(folder / "world" / group)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    shutil.copytree(TESTS / "runtime" / "world", tmp_path / "world", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(tmp_path / "world" / "kernel", tmp_path / "my-kernel")
+    installed(tmp_path)
+    return Reader(tmp_path)
