@@ -28,7 +28,7 @@ from pytest_frt.lab.units import BoundUnit, bind, load_unit
 from pytest_frt.registry import load_module
 from pytest_frt.seat import lifecycle, swap
 from pytest_frt.seat.artefact import save_artefact
-from pytest_frt.seat.weights import weights_digest
+from pytest_frt.seat.weights import WeightHasher
 from pytest_frt.spec import codec
 from pytest_frt.spec.digest import file_digest
 
@@ -132,11 +132,12 @@ def _write(out: Path, evidence: CandidateEvidence) -> None:
 
 def _seam_evidence(host: hosting.Hosting, units: Iterable[BoundUnit], seam_run: SeamRun) -> CandidateEvidence:
     bound = [seat.facts for unit in units for seat in unit.bound]
+    hasher = WeightHasher()
     return replace(
         seam_run.evidence(facts.id for facts in bound),
         refused=tuple(refusal for unit in units for refusal in unit.refused),
         kernel={unit.loaded.ref.id: unit.loaded.facts for unit in units},
-        weights={facts.id: weights_digest(host.model, facts) for facts in bound},
+        weights={facts.id: hasher.digest(host.model, facts) for facts in bound},
     )
 
 

@@ -25,7 +25,7 @@ from pytest_frt.measure.metrics import host_metrics
 from pytest_frt.seat.discover import discover
 from pytest_frt.seat.hostfacts import host_facts
 from pytest_frt.seat.observe import observe, split
-from pytest_frt.seat.weights import weights_digest
+from pytest_frt.seat.weights import WeightHasher
 from pytest_frt.spec import codec
 from pytest_frt.spec.digest import file_digest
 from pytest_frt.spec.load import load_structure
@@ -235,6 +235,7 @@ def run(job: WitnessJob) -> None:
         weights=host.spec.weights[job.host.request.size],
         checkpoint=_label(checkpoint),
     )
+    hasher = WeightHasher()
     evidence = WitnessEvidence(
         host=facts,
         host_output=host.spec.output,
@@ -242,7 +243,7 @@ def run(job: WitnessJob) -> None:
         seats=seats,
         not_replaced=(*not_replaced, *unserved),
         calls=tuple(calls),
-        weights={seat.id: weights_digest(host.model, seat) for seat in seats},
+        weights={seat.id: hasher.digest(host.model, seat) for seat in seats},
         heldout_digest=hosting.samples_digest(drawn.heldout),
         calibration_digest=hosting.samples_digest(drawn.calibration),
         parameters=sum(parameter.numel() for parameter in host.model.parameters()),
