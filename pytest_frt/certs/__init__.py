@@ -2,14 +2,19 @@
 
 Read in this order to audit what a deployer relies on (about an hour):
 
-1. ``verify``       the numbered steps and the two outcomes, ``Accepted`` and ``Refused``
-2. ``policy``       the trust file; ``authority`` steps 6 to 8: deny list, time, which signers may certify what
+1. ``verify``       the numbered steps; ``outcomes`` how each ends, ``Accepted`` or ``Refused``
+2. ``policy``       the trust file, ``policy_types`` what it says; ``authority`` steps 6 to 8: deny list, time, which
+   signers may certify what
 3. ``keys``         Ed25519 keys and files; ``dsse`` envelopes and what exactly is signed
 4. ``strict_json``, ``strict_toml``  what is read at all; ``reading`` typed access to a parsed document
 5. ``statement``    payload to certificate and back, through ``decode`` and ``encode``
 6. ``gates``        numbers recomputed from samples; ``mandatory`` which gates, which limits
-7. ``tree``         certified files as private copies; ``digest`` what has no file
-8. ``files``, ``store``, ``starter``  reading with checks, atomic writing, directory layout, a first policy
+7. ``standing``     step 12: what an issuer's ``index`` says; ``state`` what was seen before; ``composition`` plans;
+   ``state_file`` step 15
+8. ``tree``         certified files as private copies; ``digest`` what has no file
+9. ``files``, ``store``, ``starter``  reading with checks, atomic writing, directory layout, a first policy
+
+``policy_edit`` and ``index_build`` serve those who write policies and indexes; no verifier runs them.
 
 Every refusal is a ``CertificateRefused`` with a stable code. Nothing of a payload is parsed before its signature was
 verified, and no verdict of a certificate is believed.
