@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from pytest_frt.certs.gates import Floor
 from pytest_frt.certs.keys import PublicKey
@@ -16,7 +16,11 @@ DEFAULT_INDEX_DAYS: Final = 180
 
 @dataclass(frozen=True, slots=True)
 class TrustedKey:
-    """A key of the policy. ``retired``: signs nothing new, old signatures stand. ``revoked``: all it signed is dead."""
+    """A key of the policy.
+
+    ``active``: counts while the clock is within the window. ``retired``: what was issued up to ``until`` stands for
+    ever, what is issued later is refused. ``revoked``: all it signed is dead, since its times cannot be believed.
+    """
 
     owner: str
     public: PublicKey
@@ -33,6 +37,39 @@ class TrustedKey:
     def covers(self, issued: datetime) -> bool:
         """Report whether the key was valid when the certificate says it was issued."""
         return self.valid_from <= issued <= self.valid_until
+
+
+@dataclass(frozen=True, slots=True)
+class KeylessIdentity:
+    """A workflow whose keyless signatures count, and the trusted root they are checked against.
+
+    Attributes:
+        owner: Who answers for it; thresholds count owners.
+        issuer, source_repository, build_signer_uri: What its certificates must say, each exactly.
+        root: Path of the trusted root, from beside the policy.
+        root_sha256: Digest that file must have.
+    """
+
+    owner: str
+    issuer: str
+    source_repository: str
+    build_signer_uri: str
+    root: str
+    root_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeylessSigner:
+    """A workflow that signed. Its certificate lived minutes, at a time that a log vouches for: it has no window here."""
+
+    owner: str
+
+    def covers(self, issued: datetime) -> bool:  # noqa: ARG002 (asked of every signer)
+        """Report that the signature counts whenever the certificate says it was issued."""
+        return True
+
+
+Signer: TypeAlias = TrustedKey | KeylessSigner
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ owner = "{owner}"
 public = "{public}"
 from = "{key_from}"
 until = "{key_until}"
-status = "active"                 # retired: signs nothing new; revoked: all it signed is refused
+status = "active"                 # retired: signs nothing after "until"; revoked: all it signed is refused
 
 [[rule]]
 issuer = "{owner}"

@@ -128,6 +128,8 @@ def show(args: argparse.Namespace) -> int:
         f"random weights {_allowed(taken=trusted.allow_synthetic)}; "
         f"certificates live {trusted.max_life.days} days at most"
     )
+    for what in ("software", "device", "host"):
+        print(f"{what:8} must state {', '.join(getattr(trusted.require, what)) or 'nothing'}")
     print("\nkeys")
     _print_rows([_key_row(key, now) for key in trusted.keys])
     print("\nrules")
@@ -194,6 +196,8 @@ def _end(moment: datetime, now: datetime) -> str:
 
 def _key_row(key: TrustedKey, now: datetime) -> tuple[str, ...]:
     note = _end(key.valid_until, now).strip() if key.status == "active" else ""
+    if key.status == "retired" and now < key.valid_until:
+        note = "still signs: set until to when it was retired"
     if now < key.valid_from:
         note = "not valid yet"
     window = f"{time_text(key.valid_from)} to {time_text(key.valid_until)}"

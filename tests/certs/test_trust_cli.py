@@ -222,3 +222,13 @@ def test_show_says_what_ended_and_what_ends_soon(trust: Path, world: World, caps
     assert not [line for line in out.splitlines() if "bob" in line and "EXPIRED" in line]
     for word in ("acme: 1 of alice", "must be in the index", "latency.net_win", "e" * 64, "old", "decoder_ffn@1"):
         assert word in out, word
+
+
+def test_show_warns_of_a_retired_key_that_still_signs(
+    trust: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    far = time_text(datetime.now(UTC) + timedelta(days=99))
+    text = world.policy_text.replace('until = "2027-06-01T00:00:00Z"', f'until = "{far}"')
+    trust.write_text(text.replace('status = "active"', 'status = "retired"', 1))
+    frt("show")
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if "still signs" in line] == ["alice"]
