@@ -14,7 +14,9 @@ FOLDERS: Final = ("gates", "rules", "measure")
 VERIFIER: Final = ("certs", "runtime")
 """Folders of the verifier; the tests of the folder itself may notice."""
 # What only many runs, many processes or gigabytes can see is seen there, at their price.
-SLOW: Final = re.compile("simulation|large|race|schemas")
+SLOW: Final = re.compile("simulation|large|race")
+# These start processes or walk whole families: they are asked about their own module and no other.
+OWN_ONLY: Final = re.compile("bundle|cli|codes|export|lookup|publish|schemas|state_file")
 
 
 def dotted(root: Path, path: Path) -> str:
@@ -53,14 +55,18 @@ def reached(root: Path, path: Path) -> frozenset[Path]:
     return frozenset(seen)
 
 
+def _own(test: Path, path: Path) -> bool:
+    return test.parent.name == path.parent.name and test.stem[5:].startswith(path.stem)
+
+
 def tests_of(root: Path, path: Path) -> list[str]:
     """Return the test files that import a module: its own, those of its edges first, then the others of its folders."""
     folders = (path.parent.name,) if path.parent.name in VERIFIER else FOLDERS
     every = [file for folder in folders for file in sorted((root / "tests" / folder).glob("test_*.py"))]
     every = [file for file in every if not SLOW.search(file.stem) and path in reached(root, file)]
+    every = [file for file in every if not OWN_ONLY.search(file.stem) or _own(file, path)]
 
     def place(file: Path) -> tuple[bool, bool]:
-        own = file.parent.name == path.parent.name and file.stem[5:].startswith(path.stem)
-        return not own, not file.stem.endswith("_edges")
+        return not _own(file, path), not file.stem.endswith("_edges")
 
     return [str(file.relative_to(root)) for file in sorted(every, key=place)]
