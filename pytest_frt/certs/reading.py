@@ -26,7 +26,8 @@ EMPTY_SHA256: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7
 MAX_FILE_NAME: Final = 255
 MAX_FILE_DEPTH: Final = 12
 
-_TIME: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})Z")
+# Years 1970 to 2999: no sum with a skew or a longest life leaves what a datetime holds, and all have four digits.
+_TIME: Final = re.compile(r"(19[7-9][0-9]|2[0-9]{3})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})Z")
 
 
 @lru_cache(maxsize=1024)  # certificates of a set name the same files
@@ -60,7 +61,7 @@ def parse_time(text: str, where: str = "time") -> datetime:
     """Return the UTC moment of a text in the one format that is taken.
 
     Raises:
-        CertificateRefused: ``TIME_FORMAT``: other formats, and days that do not exist.
+        CertificateRefused: ``TIME_FORMAT``: other formats, days that do not exist, years before 1970 and from 3000 on.
     """
     try:
         if found := _TIME.fullmatch(text):
@@ -68,7 +69,9 @@ def parse_time(text: str, where: str = "time") -> datetime:
             return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         pass
-    raise CertificateRefused("TIME_FORMAT", f"{where} is {text[:40]!r}, not a moment written YYYY-MM-DDTHH:MM:SSZ")
+    raise CertificateRefused(
+        "TIME_FORMAT", f"{where} is {text[:40]!r}, not a moment written YYYY-MM-DDTHH:MM:SSZ, 1970-2999"
+    )
 
 
 class Node:

@@ -19,6 +19,7 @@ def vectors() -> Iterator[Vector]:
         group_trust.keys,
         group_trust.rules,
         group_trust.policies,
+        group_trust.extremes,
         group_trust.times,
         group_trust.gates,
         group_bound.cells,

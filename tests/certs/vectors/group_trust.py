@@ -112,6 +112,26 @@ def policies() -> Iterator[Vector]:
     yield vector("P9", "a wildcard inside a segment", "NAME", policy=policy(('"acme/*"', '"ac*"')))
 
 
+def extremes() -> Iterator[Vector]:
+    """Yield policies whose times would leave what a computer's calendar holds."""
+    last = "9999-12-31T23:59:59Z"
+    yield vector(
+        "P10",
+        "a policy for ever",
+        "TIME_FORMAT",
+        policy=policy(("2027-03-01T00:00:00Z", last), ("2026-11-20T00:00:00Z", last)),
+    )
+    yield vector("P11", "a skew over an hour", "POLICY_SCHEMA", policy=policy(("skew_s = 300", "skew_s = 3601")))
+    yield vector("P12", "a longest life over ten years", "POLICY_SCHEMA", policy=policy(("= 400", "= 3651")))
+    yield vector(
+        "P13", "an integer of 5,000 digits", "POLICY_SYNTAX", policy=policy(("version = 7", f"version = {'7' * 5_000}"))
+    )
+    yield vector(
+        "P14", "arrays nested 3,000 deep", "POLICY_SYNTAX", policy=policy(("deny = []", f"deny = {'[' * 3_000}"))
+    )
+    yield vector("P15", "a key of 1,000 parts", "POLICY_SYNTAX", policy=policy(("deny = []", f"{'a.' * 1_000}a = 1")))
+
+
 def denied() -> Iterator[Vector]:
     """Yield B9, B10 and their kin."""
     name = hashlib.sha256(PAYLOAD).hexdigest()
@@ -146,6 +166,7 @@ def times() -> Iterator[Vector]:
         stated(issuedAt="2026-12-01T00:04:00Z", expiresAt="2026-12-01T00:03:00Z"),
     )
     yield vector("T4", "an offset instead of Z", "TIME_FORMAT", stated(issuedAt="2026-11-29T00:00:00+00:00"))
+    yield vector("T4b", "a year beyond 2999", "TIME_FORMAT", stated(expiresAt="9999-12-31T23:59:59Z"))
     yield vector("T5", "30 February", "TIME_FORMAT", stated(expiresAt="2027-02-30T00:00:00Z"))
     yield vector(
         "T6",
