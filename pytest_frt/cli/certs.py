@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_frt.certs import dsse, keys, lookup, policy, state_file, statement, store
 from pytest_frt.certs import verify as verification
+from pytest_frt.certs.codes import next_step
 from pytest_frt.certs.files import read_some, write_new
 from pytest_frt.certs.reading import parse_time, time_text
 from pytest_frt.errors import CertificateRefused, UsageFault
@@ -152,6 +153,7 @@ def print_outcomes(label: str, outcomes: Sequence[verification.Outcome]) -> None
     for outcome in outcomes:
         if isinstance(outcome, verification.Refused):
             print(f"refused   {outcome.source} {outcome.title} [{outcome.code}] {outcome.message}")
+            print(f"          next: {next_step(outcome.code)}")
         else:
             use = "" if outcome.activates else ", in no accepted plan: not activated"
             until = time_text(outcome.certificate.expires_at)

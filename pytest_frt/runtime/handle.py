@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from pytest_frt.certs.codes import next_step
 from pytest_frt.contracts.evidence import LedgerEntry
 from pytest_frt.runtime.listing import listed
 from pytest_frt.seat.swap import Attachment
@@ -97,7 +98,10 @@ class Handle:
             answer = _answer(one, restored.get(one.seat, ""), moved.get(one.seat, ()))
             answers.setdefault(answer, []).append(one.seat)
         lines += [f"  {state:<10} {listed(seats)}  {why}" for (state, why), seats in answers.items()]
-        lines += [f"  refused    {one.title or one.source}  [{one.code}] {one.reason}" for one in self.refused]
+        lines += [
+            f"  refused    {one.title or one.source}  [{one.code}] {one.reason}  next: {next_step(one.code)}"
+            for one in self.refused
+        ]
         return "\n".join(lines)
 
     def report(self) -> tuple[LedgerEntry, ...]:

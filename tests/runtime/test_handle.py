@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from pytest_frt.certs.codes import next_step
 from pytest_frt.errors import GuardRefused
 from pytest_frt.runtime.handle import FileDecision, Handle, SeatDecision
 from pytest_frt.seat.guard import SELF_DETACH_AFTER, SeatWarning
@@ -28,7 +29,7 @@ def test_inactive_handle_is_complete() -> None:
     assert handle.explain().splitlines() == [
         "no seats attached, 1 left to the host",
         f"  host       b.mlp  [WEIGHTS] x is certified as y  (cell@eager.decode.real.hot {'e' * 12})  next: load z",
-        "  refused    set:3  [SIG_NONE] no key signed these bytes",
+        f"  refused    set:3  [SIG_NONE] no key signed these bytes  next: {next_step('SIG_NONE')}",
     ]
 
 
