@@ -128,7 +128,7 @@ def fill(buffer: Tensor, views: Sequence[Tensor], *, non_blocking: bool = False)
 
 
 def _near(view: Tensor) -> Tensor:
-    """Return column-major CPU memory packed: elements that lie a whole column apart cost a cache line each to gather."""
+    """Return column-major CPU memory packed: gathering elements a whole column apart costs a cache line each."""
     column_major = view.dim() == 2 and view.stride(0) == 1 < view.stride(1)  # noqa: PLR2004 (rows and columns)
     return view.T.contiguous().T if column_major and view.device.type == "cpu" else view
 
