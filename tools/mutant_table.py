@@ -30,8 +30,7 @@ class Row:
         gate: Gate meant for it.
         place: ``tiny`` or ``trained``.
         found: Reason of the refusal, empty when it passed.
-        expected: Reason it must be refused for, ``a|b`` where either is right, empty when it must pass.
-        survives: Why the gate cannot see it somewhere; empty for most.
+        expected: Reason it must be refused for, ``a|b`` where either is right.
         number: Metric furthest over its limit.
         value: Its value, unitless.
         limit: Its limit.
@@ -45,7 +44,6 @@ class Row:
     place: str
     found: str
     expected: str
-    survives: str = ""
     number: str = ""
     value: float = 0.0
     limit: float = 0.0
@@ -83,7 +81,7 @@ def summary(found: Sequence[Row]) -> list[str]:
     judged: dict[tuple[str, str, str], list[Row]] = {}
     for row in found:
         judged.setdefault(row.mutant, []).append(row)
-    meant = [each for each in judged.values() if not each[0].survives]
+    meant = list(judged.values())
     if not judged:
         return []
     refused = sum(all(row.found and row.as_expected for row in each) for each in meant)

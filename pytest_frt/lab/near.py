@@ -87,10 +87,11 @@ def pooled(
     left = iter(fakes)
     paired = [(answer, list(islice(left, len(answer.calls)))) for answer in answers]
     fitting = [(answer, fake) for answer, fake in paired if _fits(answer, fake)]
-    outputs = max((len(answer.got) for answer in answers), default=0)
+    outputs = max((len(answer.got) for answer, _ in fitting), default=1)
     named = getattr(cases, "near_misses", None)
     misses = list(named(facts.variant)) if named and fitting else []
-    shares = [_shares(oracle, miss, [answer for answer, _ in fitting]) for miss in misses]
+    kept = [answer for answer, _ in fitting]
+    shares = [_shares(oracle, miss, kept) or [alternative_share(miss.name, ())] * outputs for miss in misses]
     for index in range(outputs):
         pairs = [(answer.got[index], torch.cat([row[index] for row in fake])) for answer, fake in fitting]
         rows, worst = channel_gains(pairs)

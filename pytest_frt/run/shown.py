@@ -9,19 +9,25 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.seat import NotReplaced
 from pytest_frt.contracts.structure import Limit
 from pytest_frt.measure import timing as measure
-from pytest_frt.rules import seam
+from pytest_frt.rules import pooled, seam
+from pytest_frt.rules.thresholds import ALTERNATIVE_SHARE
 
 if TYPE_CHECKING:
     from pytest_frt.contracts.evidence import SeamMetrics, WitnessEvidence
     from pytest_frt.contracts.job import UnitRef
+    from pytest_frt.contracts.pooled import PooledMetrics
     from pytest_frt.contracts.timing import ProcessTiming, TimingEvidence
     from pytest_frt.run.settle import Settled
+
+
+SYSTEMATIC: Final = ("channel", "alternative")
+"""Names in ``rules.pooled``; what is untold has no limit to be drawn against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class SeatNumber:
     """One number of one seat where it is nearest its ceiling, over real inputs, cases and outputs.
 
     Attributes:
-        metric: Name in ``rules.seam``.
+        metric: Name in ``rules.seam`` or ``rules.pooled``.
         value: The number; None when it is not finite.
         limit: Its ceiling.
         at: ``case#output``.
@@ -128,7 +134,10 @@ def of_seams(settled: Settled, unit: UnitRef, limits: Iterable[Limit]) -> Shown 
     by_seat: dict[str, list[SeamMetrics]] = {}
     for one in tried.parity.seam:
         by_seat.setdefault(one.seat, []).append(one)
-    seats = tuple(SeatShown(seat, _worst(found, terms)) for seat, found in by_seat.items())
+    together = {seat: [one for one in tried.parity.pooled if one.seat == seat] for seat in by_seat}
+    seats = tuple(
+        SeatShown(seat, (*_worst(found, terms), *_systematic(together[seat], terms))) for seat, found in by_seat.items()
+    )
     return Shown(seats=seats, bounds=(*_scheme_bounds(unit, terms), *_structure_bounds(unit, limits)))
 
 
@@ -155,12 +164,25 @@ def _worst(found: Sequence[SeamMetrics], terms: SeamLimits) -> tuple[SeatNumber,
     return tuple(out)
 
 
+def _systematic(found: Sequence[PooledMetrics], terms: SeamLimits) -> tuple[SeatNumber, ...]:
+    out = []
+    for name in SYSTEMATIC if found else ():
+        values = [(pooled.numbers(one)[name], one) for one in found]
+        value, at = max(values, key=lambda pair: (not math.isfinite(pair[0]), pair[0]))
+        place = f"{pooled.place(at, name)}#{at.output}"
+        out.append(SeatNumber(name, _finite(value), pooled.ceilings(at, terms)[name], place, at.rows))
+    return tuple(out)
+
+
 def _scheme_bounds(unit: UnitRef, terms: SeamLimits) -> tuple[Bound, ...]:
     origin = f"scheme {unit.scheme}"
     factors = {"reference_factor": terms.reference_factor, "reference_floor": terms.floor}
     ceilings = {name: top for name, top in seam.ceilings(terms).items() if name != "reference_ratio"}
-    return tuple(
-        Bound(f"seam.{name}", "<=", value, origin, terms.because) for name, value in (factors | ceilings).items()
+    own = factors | ceilings | {"channel": terms.slope}
+    half = ALTERNATIVE_SHARE
+    return (
+        *(Bound(f"seam.{name}", "<=", value, origin, terms.because) for name, value in own.items()),
+        Bound("seam.alternative", "<=", half.value, "rule", half.because),
     )
 
 

@@ -11,7 +11,7 @@ from tests.mutants import conduct as c
 from tests.mutants import faults as f
 from tests.mutants import memory as m
 from tests.mutants import reach as r
-from tests.mutants.entry import PASSES, Mutant
+from tests.mutants.entry import Mutant
 
 DECODER: Final = (
     Mutant("decoder_ffn", "none", c.GAIN, "gain"),
@@ -155,42 +155,22 @@ CONTRACT: Final = (
     Mutant("decoder_ffn", "none", r.MATMUL_PRECISION, "lifecycle", gate="contract"),
     Mutant("decoder_ffn", "none", r.SECOND_THREAD, "lifecycle", gate="contract"),
 )
-SHAPES_OF_GELU: Final = (
-    "the two shapes of GELU differ by 4e-4 at most and matmul outputs in bfloat16 by up to 4e-3; "
-    "discovery tells the host's shape in float64, and w16a32 of the same module refuses the swap"
+SYSTEMATIC: Final = (
+    Mutant("decoder_ffn", "w8a16_decode", f.activation("gelu_erf"), "alternative"),
+    Mutant("decoder_ffn", "w8a16_decode", f.scaled_channel("w_down", 1.1), "scheme", trained="channel"),
+    Mutant("decoder_ffn", "w8a16_decode", f.scaled_channel("w_down", 1.03), "channel"),
+    Mutant("decoder_ffn", "w8a8_dynamic", f.activation("gelu_erf"), "rows|alternative", trained="alternative"),
+    Mutant("decoder_ffn", "fp8_static", f.activation("gelu_erf"), "rows|alternative", trained="alternative"),
+    Mutant("decoder_ffn_offset", "w8a16_decode", f.activation("gelu_erf"), "alternative"),
+    Mutant("decoder_ffn_offset", "w8a16_decode", f.rounded_shift(), "alternative"),
+    Mutant("vision_ffn", "w8a16_decode", f.activation("gelu_tanh"), "alternative"),
+    Mutant("vision_ffn", "w8a16_decode", f.scaled_channel("w_fc2", 1.1), "scheme", trained="channel"),
+    Mutant("vision_ffn", "w8a8_dynamic", f.activation("gelu_tanh"), "alternative"),
+    Mutant("vision_ffn", "fp8_static", f.activation("gelu_tanh"), "alternative"),
+    Mutant("vision_ffn_bare", "w8a16_decode", f.activation("gelu_erf"), "alternative"),
+    Mutant("linear_proj", "w8a8_dynamic", f.scaled_channel("w", 1.03), "outliers|channel", trained="channel"),
+    Mutant("linear_proj_biased", "w8a16_decode", f.scaled_channel("w", 1.1), "scheme", trained="channel"),
+    Mutant("qkv_pack_biased", "w8a16_decode", f.scaled_channel("w_q", 1.1), "reference|scheme", trained="channel"),
 )
-SURVIVORS: Final = (
-    Mutant("decoder_ffn", "w8a16_decode", f.activation("gelu_erf"), PASSES, survives=SHAPES_OF_GELU),
-    Mutant(
-        "decoder_ffn_offset",
-        "w8a16_decode",
-        f.rounded_shift(),
-        PASSES,
-        survives="the scheme rounds the normed row to bfloat16 anyway, which errs as much; none and w16a32 refuse it",
-    ),
-    Mutant(
-        "decoder_ffn",
-        "w8a16_decode",
-        f.scaled_channel("w_down", 1.1),
-        "scheme",
-        trained=PASSES,
-        survives="one of 640 channels off by 10 % is 0.4 % of the output, under what bfloat16 outputs leave open",
-    ),
-    Mutant(
-        "linear_proj_biased",
-        "w8a16_decode",
-        f.scaled_channel("w", 1.1),
-        "scheme",
-        trained=PASSES,
-        survives="one of 384 channels off by 10 % is 0.5 % of the output, under what bfloat16 outputs leave open",
-    ),
-    Mutant(
-        "linear_proj",
-        "none",
-        c.SIGN_OF_ZERO,
-        PASSES,
-        survives="a zero without its sign is the same number: parity compares values and not bits",
-    ),
-)
-REFUSED: Final = (*DECODER, *VISION, *LINEAR, *QKV, *CONTRACT)
-EVERY: Final = (*REFUSED, *SURVIVORS)
+"""What only the rows of all cases together show, or show where the other numbers do not."""
+REFUSED: Final = (*DECODER, *VISION, *LINEAR, *QKV, *SYSTEMATIC, *CONTRACT)

@@ -8,9 +8,6 @@ from typing import Final
 
 from tests.mutants.plan import Plan
 
-PASSES: Final = ""
-"""Stands for a word where the gate cannot see the fault."""
-
 
 def nothing() -> None:
     """Undo nothing."""
@@ -44,8 +41,7 @@ class Mutant:
         fault: What is wrong with it.
         word: Reason of the refusal; ``a|b`` where the drawn inputs decide which of two right words comes first.
         gate: Gate meant for it.
-        trained: Reason on trained weights where it is another one; ``PASSES`` where it is not refused there.
-        survives: Why the gate does not see it on some place; such mutants are counted apart and must pass there.
+        trained: Reason on trained weights where it is another one.
     """
 
     seat: str
@@ -54,7 +50,6 @@ class Mutant:
     word: str
     gate: str = "parity"
     trained: str | None = None
-    survives: str = ""
 
     @property
     def id(self) -> str:

@@ -8,12 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_frt.contracts.evidence import SeamMetrics
+from pytest_frt.contracts.pooled import ChannelMetrics
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.structure import Limit
 from pytest_frt.contracts.timing import ProcessTiming, TimedPair, TimedSample, TimingEvidence
+from pytest_frt.rules.thresholds import ALTERNATIVE_SHARE
 from pytest_frt.run import shown
 from pytest_frt.run.shown import Shown
 from pytest_frt.spec import codec
+from tests.rules.sound import POOLED
 
 TERMS = SeamLimits(2.0, 1e-6, 0.002, 0.02, 0.05, 0.3, 0.0, "half a step")
 METRICS = SeamMetrics(
@@ -24,7 +27,8 @@ UNIT: Any = SimpleNamespace(id="u", scheme="w16a32", structure="ffn")
 
 
 def settled(*seam: SeamMetrics, terms: SeamLimits | None = TERMS) -> Any:
-    tried = SimpleNamespace(limits={"u": terms} if terms else {}, parity=SimpleNamespace(seam=seam))
+    together = (POOLED, replace(POOLED, output=1, worst=(ChannelMetrics(5, 0.5, 0.01),)))
+    tried = SimpleNamespace(limits={"u": terms} if terms else {}, parity=SimpleNamespace(seam=seam, pooled=together))
     return SimpleNamespace(tried=tried)
 
 
@@ -41,6 +45,14 @@ def test_each_number_is_shown_where_it_is_nearest_its_limit() -> None:
     assert (number.value, number.limit, number.at, number.n) == (0.019, 0.02, "ramp#1", 64)
 
 
+def test_systematic_numbers_are_shown_where_they_were_read() -> None:
+    (seat,) = seen(METRICS).seats
+    channel, near = seat.numbers[-2:]
+    assert (channel.metric, channel.limit, channel.at, channel.n) == ("channel", 0.002, "channel_5#1", 100)
+    assert (near.metric, near.value, near.limit, near.at) == ("alternative", 0.25, 0.5, "other#0")
+    assert seen(replace(METRICS, seat="b")).seats[0].numbers[-1].metric == "outliers"
+
+
 def test_nan_is_worse_than_any_number_and_survives_the_way_to_the_controller() -> None:
     found = seen(METRICS, replace(METRICS, case="ramp", rel_l2=math.nan))
     number = next(one for one in found.seats[0].numbers if one.metric == "rel_l2")
@@ -52,7 +64,9 @@ def test_limits_come_with_their_origin_and_reason() -> None:
     bounds = {one.name: one for one in seen(METRICS).bounds}
     assert (bounds["seam.rel_l2"].value, bounds["seam.rel_l2"].origin) == (0.02, "scheme w16a32")
     assert (bounds["cosine"].op, bounds["cosine"].origin) == (">=", "structure ffn")
-    assert {one.because for one in bounds.values()} == {"half a step", "sources differ less"}
+    assert (bounds["seam.channel"].value, bounds["seam.alternative"].origin) == (0.002, "rule")
+    half = ALTERNATIVE_SHARE.because
+    assert {one.because for one in bounds.values()} == {"half a step", "sources differ less", half}
 
 
 def test_record_that_was_never_compared_shows_nothing() -> None:
