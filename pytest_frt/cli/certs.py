@@ -114,11 +114,15 @@ def verify(args: argparse.Namespace) -> int:
     trusted, memory = policy.load(args.trust), _memory(args)
     now = parse_time(args.at, "--at") if args.at else datetime.now(UTC)
     found = lookup.locate(args.places, lambda: client_cache(os.environ))
-    seen = state_file.read(memory) if memory else None
-    outcomes = verification.verify_paths(lookup.paths_of(found), trusted, now, audit=args.at is not None, state=seen)
+    paths, audit = lookup.paths_of(found), args.at is not None
+    outcomes = verification.verify_paths(
+        paths, trusted, now, audit=audit, state=state_file.read(memory) if memory else None
+    )
     if memory:
         accepted = [one for one in outcomes if isinstance(one, verification.Accepted)]
-        state_file.commit(memory, trusted, now, accepted)
+        # Held against what was just remembered, so that a second call says of older ones what the first one says.
+        seen = state_file.commit(memory, trusted, now, accepted)
+        outcomes = verification.verify_paths(paths, trusted, now, state=seen)
     if not outcomes:
         raise UsageFault(
             f"no certificate (*{store.CERTIFICATE_SUFFIX}) in {', '.join(place.label for place in found)}",

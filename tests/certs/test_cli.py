@@ -115,6 +115,10 @@ def test_verify_remembers_what_it_accepted_where_it_is_told(
         0,
         1,
     ]
+    older = world.line(world.spoiled(lambda s: s["predicate"].update(serial=1)), key)
+    (folder / f"older{store.CERTIFICATE_SUFFIX}").write_bytes(older)
+    both = ["verify", f"one{store.CERTIFICATE_SUFFIX}", f"older{store.CERTIFICATE_SUFFIX}", "--state"]
+    assert [frt(*both, "new.json"), frt(*both, "new.json"), frt(*both[:-1])] == [1, 1, 0]
     assert verify(3, "--state", "auto") == 0
     assert state_file.read(state_file.default_place("frt-trust.toml")).policy_version == 7
     with pytest.raises(UsageFault, match="another moment"):

@@ -164,6 +164,15 @@ def test_two_indexes_of_one_version_are_both_refused(world: World) -> None:
     assert codes(world, one, other) == dict.fromkeys((sha(world.payload()), sha(one), sha(other)), "EQUIVOCATION")
 
 
+def test_versions_of_another_issuer_do_not_count(world: World) -> None:
+    rule = world.policy_text[world.policy_text.index("[[rule]]") :]
+    world.policy_text += rule.replace('issuer = "acme"', 'issuer = "other"')
+    theirs = [index_of("a" * 64, issuer="other", version=version) for version in (3, 9)]
+    mine = listed(world)
+    assert codes(world, theirs[1], mine) == {sha(world.payload()): ""}
+    assert codes(world, theirs[0], mine) == {sha(world.payload()): ""}
+
+
 def test_an_index_needs_the_threshold_of_the_rule(world: World) -> None:
     world.policy_text = world.policy_text.replace(
         'signers = ["alice"]\nthreshold = 1', 'signers = ["alice", "bob"]\nthreshold = 2'
