@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 ORACLE := tests/certs/oracles/js
-FUZZ := envelope statement roundtrip policy set index state dialect
+FUZZ := envelope statement roundtrip policy set index state dialect bundle
 
 .DELETE_ON_ERROR:
 .PHONY: demo test lint mutation mutation-verifier oracles fuzz format clean

@@ -8,11 +8,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pytest_frt.certs import dsse, index, policy, state, statement, verify
+from pytest_frt.certs import bundle, dsse, index, policy, state, statement, verify
 from pytest_frt.certs.codes import CODES
 from pytest_frt.certs.policy_types import Policy
 from pytest_frt.certs.reading import parse_time
@@ -25,6 +27,7 @@ T = TypeVar("T")
 
 NOW: Final = parse_time(world.NOW)
 POLICY: Final[Policy] = policy.parse(world.POLICY.encode())
+BUNDLED: Final = ("A1", "A2", "R4a")
 HONEST: Final = world.cell_payload()
 HONEST_LINE: Final = world.line(HONEST)
 
@@ -128,6 +131,15 @@ def dialect(data: bytes) -> None:
         assert serialise(parse(text, STATEMENT)) == text
 
 
+def package(data: bytes) -> None:
+    """A bundle is refused, or is exactly the bytes that its files are written as."""
+    with tempfile.NamedTemporaryFile(suffix=".zip") as file:
+        file.write(data)
+        file.flush()
+        files = taken(lambda _: bundle.read(Path(file.name)), data)
+    assert files is None or bundle.pack(files) == data
+
+
 TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "dialect": dialect,
     "envelope": envelope,
@@ -137,6 +149,7 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "set": whole,
     "index": listed,
     "state": memory,
+    "bundle": package,
 }
 
 
@@ -149,6 +162,8 @@ def seeds(target: str) -> Iterator[bytes]:
                 yield vector.policy.encode()
             case "set":
                 yield vector.data
+            case "bundle" if vector.id in BUNDLED:
+                yield bundle.pack(bundle.with_manifest({"certs/a.frt.intoto.jsonl": vector.data, "logs/run.txt": b"x"}))
             case "state" if vector.state:
                 yield json.dumps(vector.state).encode()
             case "envelope" | "dialect":

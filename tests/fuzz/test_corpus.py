@@ -22,7 +22,7 @@ def test_committed_inputs(target: str) -> None:
         TARGETS[target](path.read_bytes())
 
 
-@pytest.mark.parametrize("target", ["envelope", "policy", "set", "state", "index"])
+@pytest.mark.parametrize("target", ["envelope", "policy", "set", "state", "index", "bundle"])
 def test_published_vectors(target: str) -> None:
     given = set(seeds(target))
     assert given

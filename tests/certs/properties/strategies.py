@@ -16,7 +16,7 @@ from tests.certs.vectors import world
 
 # The same examples in every run: what is new is looked for by fuzzing, which keeps what it finds.
 FEW: Final = settings(
-    max_examples=40, deadline=2_000, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=40, deadline=5_000, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 MANY: Final = settings(FEW, max_examples=120)
 
