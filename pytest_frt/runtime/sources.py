@@ -6,15 +6,18 @@ a certificate are copied before anything of it is executed.
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 from pytest_frt.certs import store
+from pytest_frt.certs.files import storage
 from pytest_frt.certs.tree import KERNEL, copy_verified, refusing, role_files
 from pytest_frt.contracts.record import Record
 from pytest_frt.errors import CertificateRefused
@@ -109,20 +112,34 @@ def copy_all(record: Record, places: Places) -> Copies:
     )
 
 
-@lru_cache(maxsize=1)
-def _private_root() -> tempfile.TemporaryDirectory[str]:
+_ROOTS: Final[dict[int, Path]] = {}
+"""Process id to the folder of its copies. A forked process may use those of its parent, and makes its own elsewhere."""
+
+
+def _private_root() -> Path:
     # Kept until the process ends: loaded modules and libraries may read their files again.
-    return tempfile.TemporaryDirectory(prefix="frt-verified-")
+    process = os.getpid()
+    if process not in _ROOTS:
+        with storage(Path(tempfile.gettempdir())):
+            _ROOTS[process] = Path(tempfile.mkdtemp(prefix="frt-verified-")).resolve()
+        atexit.register(_remove, process)
+    return _ROOTS[process]
+
+
+def _remove(process: int) -> None:
+    if os.getpid() == process:  # a forked process that ends must leave what its parent runs on
+        shutil.rmtree(_ROOTS[process], ignore_errors=True)
 
 
 def is_private(folder: Path) -> bool:
     """Return whether a folder is one of the copies made here."""
-    return folder.is_relative_to(Path(_private_root().name).resolve())
+    return any(folder.is_relative_to(root) for root in _ROOTS.values())
 
 
 def _fresh(name: str) -> Path:
-    parent = Path(_private_root().name) / str(next(_NUMBER))
-    parent.mkdir(mode=0o700)
+    parent = _private_root() / str(next(_NUMBER))
+    with storage(parent):
+        parent.mkdir(mode=0o700)
     return parent / name
 
 

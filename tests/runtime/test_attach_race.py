@@ -1,0 +1,56 @@
+"""Files that are exchanged while a model is attached: wrong bytes never run; the race sees a runtime that lets them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+TRUSTING = """
+import shutil
+import attach_race
+from pytest_frt.runtime import imports, sources
+
+def copied(source, expected, dest, **_):
+    for name in expected:
+        (dest / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / name, dest / name)
+    return dest
+
+sources.copy_verified = copied
+imports._Verified.get_source = lambda self, _: self._file.path.read_text()
+tally = attach_race.race(30, 1, library=False)
+print("wrong", len(tally.wrong), "sound", tally.sound)
+"""
+
+
+def test_forty_tries_run_certified_bytes_or_nothing(repository: Path, tmp_path: Path) -> None:
+    script = repository / "benchmarks" / "attach_race.py"
+    command = [sys.executable, str(script), "--tries", "40", "--seed", "1", "--out", str(tmp_path / "race.md")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr + done.stdout
+    report = (tmp_path / "race.md").read_text()
+    assert "**0 of 40 tries executed anything that is not certified; 0 ended without a code.**" in report
+    assert "| activated |" in report
+    for what in ("kernel", "impl", "impl_shared", "host"):
+        assert f"| good {what} |" in report
+
+
+def test_runtime_that_trusts_its_copies_is_caught(repository: Path) -> None:
+    command = [sys.executable, "-c", TRUSTING]
+    environment = {"PYTHONPATH": str(repository / "benchmarks"), "PATH": "/usr/bin:/bin", "HOME": str(repository)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.split()
+    assert int(words[1]) > 0
+    assert words[3] == "False"
+
+
+def test_committed_race_is_whole(repository: Path) -> None:
+    report = (repository / "benchmarks" / "results" / "attach_race.md").read_text()
+    assert "**0 of 1000 tries executed anything that is not certified; 0 ended without a code.**" in report
+    rows = [line.split("|")[1:3] for line in report.partition("| end of a try")[2].partition("\n\n")[0].splitlines()]
+    counts = {end.strip(): int(count) for end, count in rows if count.strip().isdigit()}
+    assert sum(counts.values()) == 1000
+    assert counts["activated"] > 100
+    assert len(counts) > 5
