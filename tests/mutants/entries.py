@@ -164,13 +164,19 @@ SYSTEMATIC: Final = (
     Mutant("decoder_ffn_offset", "w8a16_decode", f.activation("gelu_erf"), "alternative"),
     Mutant("decoder_ffn_offset", "w8a16_decode", f.rounded_shift(), "alternative"),
     Mutant("vision_ffn", "w8a16_decode", f.activation("gelu_tanh"), "alternative"),
-    Mutant("vision_ffn", "w8a16_decode", f.scaled_channel("w_fc2", 1.1), "scheme", trained="channel"),
+    Mutant("vision_ffn", "w8a16_decode", f.scaled_channel("w_fc2", 1.1), "scheme|channel", trained="channel"),
     Mutant("vision_ffn", "w8a8_dynamic", f.activation("gelu_tanh"), "alternative"),
     Mutant("vision_ffn", "fp8_static", f.activation("gelu_tanh"), "alternative"),
     Mutant("vision_ffn_bare", "w8a16_decode", f.activation("gelu_erf"), "alternative"),
     Mutant("linear_proj", "w8a8_dynamic", f.scaled_channel("w", 1.03), "outliers|channel", trained="channel"),
     Mutant("linear_proj_biased", "w8a16_decode", f.scaled_channel("w", 1.1), "scheme", trained="channel"),
-    Mutant("qkv_pack_biased", "w8a16_decode", f.scaled_channel("w_q", 1.1), "reference|scheme", trained="channel"),
+    Mutant(
+        "qkv_pack_biased",
+        "w8a16_decode",
+        f.scaled_channel("w_q", 1.1),
+        "reference|scheme|channel",
+        trained="channel",
+    ),
 )
 """What only the rows of all cases together show, or show where the other numbers do not."""
 REFUSED: Final = (*DECODER, *VISION, *LINEAR, *QKV, *SYSTEMATIC, *CONTRACT)
