@@ -41,10 +41,14 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """An envelope whose form is right. Nothing in it is authentic yet; the payload has not been parsed."""
+    """An envelope whose form is right. Nothing in it is authentic yet; the payload has not been parsed.
+
+    ``bundle`` is the line itself where that is a sigstore bundle with a certificate: ``keyless`` looks at it.
+    """
 
     payload: bytes
     signatures: tuple[Signature, ...]
+    bundle: bytes = b""
 
     @property
     def name(self) -> str:
@@ -75,8 +79,10 @@ def parse_envelope(line: bytes) -> Envelope:
         CertificateRefused: ``JSON_*``, ``ENVELOPE`` (members missing or of the wrong type), ``PAYLOAD_TYPE``,
             ``SIG_COUNT`` or ``B64``. Messages show no text of the line: nothing of it is authentic.
     """
-    document = _object(parse(line, ENVELOPE))
-    if document.get("mediaType") == BUNDLE_TYPE:  # only the envelope inside counts; its own material is never trusted
+    document, bundle = _object(parse(line, ENVELOPE)), b""
+    if document.get("mediaType") == BUNDLE_TYPE:  # the envelope inside counts; a certificate beside it is not read here
+        material = document.get("verificationMaterial")
+        bundle = line if isinstance(material, dict) and "certificate" in material else b""
         document = _object(document.get("dsseEnvelope"))
     for key in document:
         if key not in _KNOWN and key.casefold() in {known.casefold() for known in _KNOWN}:
@@ -86,7 +92,7 @@ def parse_envelope(line: bytes) -> Envelope:
     found = document.get("signatures")
     if not isinstance(found, list) or not 0 < len(found) <= MAX_SIGNATURES:
         raise CertificateRefused("SIG_COUNT", f"an envelope carries 1 to {MAX_SIGNATURES} signatures")
-    return Envelope(_base64(document.get("payload")), tuple(_signature(item) for item in found))
+    return Envelope(_base64(document.get("payload")), tuple(_signature(item) for item in found), bundle)
 
 
 def signers(envelope: Envelope, keys: Collection[PublicKey]) -> frozenset[PublicKey]:

@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, TypeVar
 
+from pytest_frt.certs import keyless
 from pytest_frt.certs.decode_bulk import OPS
 from pytest_frt.certs.files import read_owned
 from pytest_frt.certs.gates import Floor
@@ -24,6 +25,7 @@ from pytest_frt.certs.policy_types import (
     DEFAULT_INDEX_DAYS,
     Deny,
     IndexNeed,
+    KeylessIdentity,
     Pin,
     Policy,
     Require,
@@ -52,6 +54,7 @@ _MAX_LIFE_DAYS: Final = 3_650
 _TOP: Final = (
     "schema", "version", "expires", "min_time", "skew_s", "max_life_days", "weights", "revision", "composition",
     "allow_warn", "allow_synthetic", "allow_rollback", "index", "require", "deny", "floors", "key", "rule",
+    "sigstore",
 )  # fmt: skip
 
 
@@ -78,9 +81,11 @@ def parse(data: bytes, source: str = "policy") -> Policy:
     # The two words below name what this release can check; the member is there so that a file says it.
     _optional(root, "weights", lambda node: node.word(("exact",)), "exact")
     _optional(root, "revision", lambda node: node.word(("bytes",)), "bytes")
-    keys = tuple(_key(node) for node in root.get("key").items())
-    _check_keys(keys)
-    rules = _rules(root.get("rule"), frozenset(key.owner for key in keys))
+    workflows = _listed(root, "sigstore", keyless.read_identity)
+    keyless.check_identities(workflows)
+    keys = _listed(root, "key", _key)
+    _check_keys(keys, workflows)
+    rules = _rules(root.get("rule"), frozenset({*(key.owner for key in keys), *(one.owner for one in workflows)}))
     issuers = frozenset(rule.issuer for rule in rules)
     return Policy(
         source=source,
@@ -101,12 +106,18 @@ def parse(data: bytes, source: str = "policy") -> Policy:
         rules=rules,
         index=_optional(root, "index", lambda node: _index(node, issuers), IndexNeed()),
         allow_rollback=_optional(root, "allow_rollback", lambda node: tuple(_pin(item) for item in node.items()), ()),
+        keyless=workflows,
     )
 
 
 def _optional(node: Node, name: str, read: Callable[[Node], T], default: T) -> T:
     found = node.find(name)
     return default if found is None else read(found)
+
+
+def _listed(root: Node, name: str, read: Callable[[Node], T]) -> tuple[T, ...]:
+    found = root.find(name)
+    return () if found is None else tuple(read(item) for item in found.items())
 
 
 def _key(node: Node) -> TrustedKey:
@@ -123,8 +134,8 @@ def _key(node: Node) -> TrustedKey:
     return key
 
 
-def _check_keys(keys: tuple[TrustedKey, ...]) -> None:
-    if not keys:
+def _check_keys(keys: tuple[TrustedKey, ...], workflows: tuple[KeylessIdentity, ...]) -> None:
+    if not keys and not workflows:
         raise CertificateRefused("POLICY_SCHEMA", "the policy names no key", hint="frt trust init --key PUB")
     seen: dict[PublicKey, str] = {}
     for key in keys:

@@ -60,7 +60,7 @@ class KeylessIdentity:
 
 @dataclass(frozen=True, slots=True)
 class KeylessSigner:
-    """A workflow that signed. Its certificate lived minutes, at a time that a log vouches for: it has no window here."""
+    """A workflow that signed. Its certificate lived minutes, at a time that a log vouches for: no window here."""
 
     owner: str
 
@@ -163,6 +163,7 @@ class Policy:
         require, deny, floors, keys, rules: See their types.
         index: Whose certificates must be listed in an index.
         allow_rollback: Older certificates that are kept on purpose.
+        keyless: Workflows whose signatures count without a key.
     """
 
     source: str
@@ -181,6 +182,7 @@ class Policy:
     rules: tuple[Rule, ...]
     index: IndexNeed = IndexNeed()
     allow_rollback: tuple[Pin, ...] = ()
+    keyless: tuple[KeylessIdentity, ...] = ()
 
     @property
     def pinned(self) -> frozenset[str]:

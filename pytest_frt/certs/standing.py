@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pytest_frt.certs.index import Index, key_digest
-from pytest_frt.certs.policy_types import Policy, Rule, TrustedKey
+from pytest_frt.certs.policy_types import Policy, Rule, Signer, TrustedKey
 from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.state import Memory, equivocation
 from pytest_frt.certs.statement import CellCertificate, Certificate
@@ -69,12 +69,12 @@ class Indexes:
                 "INDEX_EXPIRED", f"{index.title} expired at {time_text(index.expires)}, it is {time_text(self._now)}"
             )
 
-    def check(self, certificate: Certificate, keys: Sequence[TrustedKey], rules: Sequence[Rule]) -> Index | None:
+    def check(self, certificate: Certificate, keys: Sequence[Signer], rules: Sequence[Rule]) -> Index | None:
         """Hold a certificate against the newest index of its issuer, and return that index if it stands.
 
         Args:
             certificate: Accepted so far.
-            keys: Keys whose signatures count for it.
+            keys: Keys and workflows whose signatures count for it.
             rules: Rules that let it in.
 
         Raises:
@@ -108,7 +108,7 @@ class Indexes:
         return [held for held in counting if held.index.version == highest]
 
 
-def _check_revoked(index: Index, certificate: Certificate, keys: Sequence[TrustedKey], rules: Sequence[Rule]) -> None:
+def _check_revoked(index: Index, certificate: Certificate, keys: Sequence[Signer], rules: Sequence[Rule]) -> None:
     things = [("payload", certificate.payload_sha256)]
     if isinstance(certificate, CellCertificate):
         things.append(("tree", certificate.record.kernel.tree_digest))
@@ -117,8 +117,9 @@ def _check_revoked(index: Index, certificate: Certificate, keys: Sequence[Truste
     for kind, digest in things:
         if (reason := index.reason(kind, digest)) is not None:
             raise CertificateRefused("REVOKED", f"{kind} {digest} is revoked by the {index.title}: {reason}")
-    dead = {key.public: reason for key in keys if (reason := index.reason("key", key_digest(key.public))) is not None}
-    owners = frozenset(key.owner for key in keys if key.public not in dead)
+    held = [key for key in keys if isinstance(key, TrustedKey)]
+    dead = {key.public: reason for key in held if (reason := index.reason("key", key_digest(key.public))) is not None}
+    owners = frozenset(key.owner for key in keys if not isinstance(key, TrustedKey) or key.public not in dead)
     if dead and not any(rule.met_by(owners) for rule in rules):
         public, reason = min(dead.items())
         raise CertificateRefused("REVOKED", f"key {public.keyid} is revoked by the {index.title}: {reason}")

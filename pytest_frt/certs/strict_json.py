@@ -43,16 +43,20 @@ _OPENING: Final = ord("[")
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Limits checked before the parser runs: bytes, nesting levels, commas and colons, characters of one string."""
+    """Limits checked before the parser runs: bytes, nesting levels, commas and colons, characters of one string.
+
+    ``breaks`` lets strings hold line feeds: the checkpoint of a signature log is a text of several lines.
+    """
 
     size: int
     depth: int = 24
     separators: int = 20_000
     string: int = 4_096
+    breaks: bool = False
 
 
 STATEMENT: Final = Caps(size=256 * 1024)
-ENVELOPE: Final = Caps(size=512 * 1024, string=512 * 1024)  # the payload is one base64 string
+ENVELOPE: Final = Caps(size=512 * 1024, string=512 * 1024, breaks=True)  # the payload is one base64 string
 
 
 def parse(data: bytes, caps: Caps) -> Json:
@@ -73,7 +77,7 @@ def parse(data: bytes, caps: Caps) -> Json:
     _check_keys(objects, bare.count(b":"))
     # Without an escape every string is a piece of the text as it stands, so that printable text has printable strings.
     if not plain or data.translate(None, _PRINTABLE) or not _quotes_within(data, caps.string):
-        check_strings(value, caps.string)
+        check_strings(value, caps.string, breaks=caps.breaks)
     return value
 
 
@@ -200,7 +204,7 @@ def _no_float(text: str) -> NoReturn:
     raise CertificateRefused("JSON_FLOAT", f"a number of {len(text)} characters is no integer")
 
 
-def check_strings(value: object, limit: int) -> None:
+def check_strings(value: object, limit: int, *, breaks: bool = False) -> None:
     """Refuse a parsed document that holds an overlong or unprintable string.
 
     Raises:
@@ -210,7 +214,7 @@ def check_strings(value: object, limit: int) -> None:
     while todo:
         item = todo.pop()
         if isinstance(item, str):
-            _check_string(item, limit)
+            _check_string(item.replace("\n", "") if breaks else item, limit)
         elif isinstance(item, list):
             todo.extend(item)
         elif isinstance(item, dict):

@@ -4,8 +4,9 @@
     owner-checked and free of weak or repeated keys. The clock is not behind what was seen (``CLOCK_ROLLBACK``); the
     moment of verification is the latest of the clock, the policy's ``min_time`` and what was seen
  2  each line is an envelope of the right form (``JSON_*``, ``ENVELOPE``, ``PAYLOAD_TYPE``, ``SIG_COUNT``, ``B64``)
- 3  signatures over the exact payload bytes by keys alive now (``SIG_NONE``, ``SIG_REVOKED``); lines with the same
-    payload are one certificate and their signers add up
+ 3  signatures over the exact payload bytes by keys alive now, or by workflows that the policy lists (``SIG_NONE``,
+    ``SIG_REVOKED``, ``TRUSTED_ROOT``, ``KEYLESS_EXTRA``); lines with the same payload are one certificate and their
+    signers add up
  4  only now is the payload parsed
  5  statement type, predicate type, schema, ``crit``, names and digests
  6  the deny list (``DENIED``), which always wins
@@ -32,7 +33,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_frt.certs import store
+from pytest_frt.certs import keyless, store
 from pytest_frt.certs.authority import (
     authorise,
     authorise_index,
@@ -48,7 +49,7 @@ from pytest_frt.certs.dsse import Envelope, parse_envelope, signers
 from pytest_frt.certs.gates import Demand, Judged, judge, judge_plan
 from pytest_frt.certs.index import Index, parse_index
 from pytest_frt.certs.outcomes import Accepted, Line, Outcome, Refused
-from pytest_frt.certs.policy_types import Policy, Rule, TrustedKey
+from pytest_frt.certs.policy_types import Policy, Rule, Signer
 from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.standing import Held, Indexes
 from pytest_frt.certs.state import Memory, equivocation, place_of
@@ -60,11 +61,11 @@ __all__ = ["Accepted", "Line", "Outcome", "Refused", "activable", "verify_lines"
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """A certificate that passed steps 1 to 9, with the keys and rules that let it in."""
+    """A certificate that passed steps 1 to 9, with the signers and rules that let it in."""
 
     source: str
     certificate: Certificate
-    keys: tuple[TrustedKey, ...]
+    keys: tuple[Signer, ...]
     rules: tuple[Rule, ...]
     gates: tuple[Judged, ...]
 
@@ -174,21 +175,23 @@ def _parse(payload: bytes) -> Certificate | Index:
             raise (refusal if other.refusal_code == "PREDICATE_TYPE" else other) from None
 
 
-def _live_signers(envelopes: Sequence[Envelope], policy: Policy, now: datetime) -> tuple[TrustedKey, ...]:
+def _live_signers(envelopes: Sequence[Envelope], policy: Policy, now: datetime) -> tuple[Signer, ...]:
     by_public = {key.public: key for key in policy.keys}
     publics = {public for envelope in envelopes for public in signers(envelope, by_public)}
-    if not publics:
-        raise CertificateRefused("SIG_NONE", f"no key of {policy.source} signed these bytes")
+    workflows = keyless.signers(envelopes, policy.keyless, policy.source)
+    if not publics and not workflows.signers:
+        raise workflows.refusal or CertificateRefused("SIG_NONE", f"no key of {policy.source} signed these bytes")
     denied = {entry.value for entry in policy.deny if entry.kind == "key"}
     signed = sorted((by_public[public] for public in publics), key=lambda key: key.public)
-    live = tuple(key for key in signed if key.alive(now) and key.public.text not in denied)
+    alive = (key for key in signed if key.alive(now) and key.public.text not in denied)
+    live: tuple[Signer, ...] = (*alive, *workflows.signers)
     if not live:
         dead = ", ".join(f"{key.owner} ({key.status}, until {time_text(key.valid_until)})" for key in signed)
         raise CertificateRefused("SIG_REVOKED", f"signed only by keys that do not count at {time_text(now)}: {dead}")
     return live
 
 
-def _in_window(live: Sequence[TrustedKey], issued: datetime) -> tuple[TrustedKey, ...]:
+def _in_window(live: Sequence[Signer], issued: datetime) -> tuple[Signer, ...]:
     current = tuple(key for key in live if key.covers(issued))
     if not current:
         raise CertificateRefused(
@@ -197,7 +200,7 @@ def _in_window(live: Sequence[TrustedKey], issued: datetime) -> tuple[TrustedKey
     return current
 
 
-def _verify_index(source: str, index: Index, live: Sequence[TrustedKey], policy: Policy, now: datetime) -> Held:
+def _verify_index(source: str, index: Index, live: Sequence[Signer], policy: Policy, now: datetime) -> Held:
     deny_payload(index.payload_sha256, policy)  # (6)
     index_in_time(index, policy, now)  # (7)
     owners = frozenset(key.owner for key in _in_window(live, index.issued_at))
@@ -206,7 +209,7 @@ def _verify_index(source: str, index: Index, live: Sequence[TrustedKey], policy:
 
 
 def _verify_certificate(
-    source: str, certificate: Certificate, live: Sequence[TrustedKey], policy: Policy, now: datetime
+    source: str, certificate: Certificate, live: Sequence[Signer], policy: Policy, now: datetime
 ) -> _Passed:
     deny(certificate, policy)  # (6)
     in_time(certificate, policy, now)  # (7)
