@@ -133,8 +133,12 @@ def check(payload: bytes) -> Certificate:
     return certificate
 
 
-def parse_payload(payload: bytes) -> Certificate:
+def parse_payload(payload: bytes, name: str = "") -> Certificate:
     """Return the typed certificate of payload bytes. A verifier calls this after the signature was verified.
+
+    Args:
+        payload: The signed bytes.
+        name: Their sha256 where the caller has taken it of these bytes; empty takes it here.
 
     Raises:
         CertificateRefused: ``JSON_*``, ``STATEMENT_TYPE``, ``PREDICATE_TYPE``, ``CRIT``, ``SCHEMA``, ``NAME``, ...
@@ -145,7 +149,7 @@ def parse_payload(payload: bytes) -> Certificate:
     if kind.value not in (CELL_TYPE, PLAN_TYPE):
         raise CertificateRefused("PREDICATE_TYPE", f"{kind.where} is neither {CELL_TYPE} nor {PLAN_TYPE}")
     predicate, subjects = root.get("predicate"), _subjects(root.get("subject"))
-    claims = _claims(predicate, hashlib.sha256(payload).hexdigest())
+    claims = _claims(predicate, name or hashlib.sha256(payload).hexdigest())
     if kind.value == PLAN_TYPE:
         return PlanCertificate(*claims, plan_of(predicate, subjects))
     _check_roles(subjects)
