@@ -170,11 +170,11 @@ def pooled_rows(
     built = []
     for name in POOLED_NUMBERS:
         tops = {pooled.ceilings(one, limits[seat])[name] for seat in seats for one in found[seat]}
-        if len(tops) > 1 and name == "channel":
+        if len(tops) > 1 and name != "untold":
             continue
         samples = [_largest(pooled.numbers(one)[name] for one in found[seat]) for seat in seats]
         # Nothing is refused for what is not told: the run admits as many as there are, and a policy may admit fewer.
-        top = max(samples) if name == "untold" else max(tops)
+        top = max(samples) if name == "untold" else next(iter(tops))
         built.append(row(f"parity.seam.{name}", "<=", top, samples, "max"))
     return tuple(built)
 

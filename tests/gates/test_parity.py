@@ -217,11 +217,12 @@ def test_the_witness_s_own_spread_widens_what_the_worst_must_reach(
 
 def test_what_decides_nothing_is_stated(seam: list[SeamMetrics], candidate: CandidateEvidence) -> None:
     conduct = Conduct("a", 3, 0.0, carried=False, layouts={}, raised={}, mates=0.25, mates_rows=(1, 8))
+    seam[3] = replace(seam[3], candidate_error=0.006)
     verdict = judged(seam, replace(candidate, conduct=(conduct, *candidate.conduct[1:]))).verdict
     assert isinstance(verdict, Pass)
     stated = {one.metric: one.value for one in verdict.measured if one.op == "reported"}
     assert stated == {
-        "seam.sqnr_db": pytest.approx(-20 * math.log10(0.005)),
+        "seam.sqnr_db": pytest.approx(-20 * math.log10(0.006)),
         "seam.batch_mates": 0.25,
         "seam.untold": 0.0,
         "host.cosine.in_sample_gap": pytest.approx((0.9999 + 0.996) / 2 - 0.9999),

@@ -175,6 +175,15 @@ def test_every_number_of_a_host_output(monkeypatch: pytest.MonkeyPatch, block: i
     assert (values.top1, values.kl, values.max_abs, values.cosine) == (1.0, 0.0, 5.0, found.cosine)
 
 
+def test_rounding_makes_no_divergence_negative() -> None:
+    generator = torch.Generator().manual_seed(0)
+    e = torch.randn(1, 4, generator=generator, dtype=torch.float64)
+    c = e + 1e-9 * torch.randn(1, 4, generator=generator, dtype=torch.float64)
+    p, q = e.log_softmax(-1), c.log_softmax(-1)
+    assert float((p.exp() * (p - q)).sum()) < 0
+    assert host_metrics(c, e, "distribution", 0).kl == 0.0
+
+
 def test_equal_outputs_diverge_by_nothing() -> None:
     same = rows((0.0, 3.0), (4.0, 0.1))
     found = host_metrics(same, same, "distribution", 0)

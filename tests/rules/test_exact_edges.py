@@ -84,6 +84,7 @@ def test_crossing_levels_are_those_of_a_fair_coin_and_need_a_bound_per_look() ->
         pytest.param((2, 4), 0.36, (3, 3), id="first_look_has_too_little"),
         pytest.param((2, 4), 1e-9, (3, 5), id="no_count_is_enough"),
         pytest.param((1, 2, 3), 0.9, (2, 2, 1), id="three_looks"),
+        pytest.param((2, 3, 5), 0.5, (2, 3, 4), id="a_count_out_of_reach_costs_nothing"),
     ],
 )
 def test_spending_bounds(units: tuple[int, ...], alpha: float, bounds: tuple[int, ...]) -> None:

@@ -52,6 +52,11 @@ def test_channel(found: PooledMetrics, *, refused: bool) -> None:
     assert pooled.breaches(found, LIMITS) == (("channel",) if refused else ())
 
 
+def test_what_chance_explains_is_stated_as_nothing() -> None:
+    assert pooled.numbers(gained(0.1, 0.05))["channel"] == 0.0
+    assert pooled.worst_channel(near()) == ChannelMetrics(0, 0.0, 0.0)
+
+
 def test_the_channel_named_is_the_one_furthest_beyond_chance() -> None:
     some = (ChannelMetrics(1, 0.5, 0.2), ChannelMetrics(2, -0.3, 0.01), ChannelMetrics(3, 0.01, 0.0))
     found = replace(POOLED, channels=3, worst=some)

@@ -22,6 +22,11 @@ def floors(built: tuple[rows.GateRow, ...]) -> dict[str, tuple[str, str, str]]:
     return {row.name: (row.op, row.floor, row.statistic) for row in built}
 
 
+def test_the_sample_that_is_no_decimal_is_named() -> None:
+    with pytest.raises(EvidenceError, match="'1e3'"):
+        rows.fold_samples("min", ["1", "1e3", "nan"])
+
+
 def test_rows_that_count_state_their_floor() -> None:
     null = rows.null_rows(NullControl(9, (), (), (), ()), "decode")
     assert floors((*null, *rows.seat_rows(["a"]))) == {
