@@ -107,7 +107,7 @@ def check(args: argparse.Namespace) -> int:
     else:
         print(f"{len(files)} files as the manifest says")
         print_outcomes(f"bundle {args.path}", outcomes)
-        print_count(outcomes)
+        print_count(outcomes, at=args.at or "")
     if args.extract and accepted:
         bundle.write_folder(args.extract, files)
     return 0 if accepted else 1

@@ -7,12 +7,12 @@ import getpass
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_frt.certs import dsse, keys, lookup, policy, state_file, statement, store
+from pytest_frt.certs import dsse, keyless, keys, lookup, policy, state_file, statement, store
 from pytest_frt.certs import verify as verification
 from pytest_frt.certs.codes import next_step
 from pytest_frt.certs.files import read_some, write_new
@@ -27,6 +27,7 @@ PUBLIC_SUFFIX: Final = ".pub"
 DEFAULT_TRUST: Final = "frt-trust.toml"
 AUTO: Final = "auto"
 _SMALL_FILE: Final = 4096
+_TOKEN_BYTES: Final = 65_536
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -37,7 +38,12 @@ def add_commands(subparsers: Subparsers) -> None:
     make.set_defaults(func=keygen)
 
     seal = subparsers.add_parser("sign", help="sign statements that a run left unsigned")
-    seal.add_argument("--key", metavar="FILE", type=Path, required=True, help="private key file")
+    by = seal.add_mutually_exclusive_group(required=True)
+    by.add_argument("--key", metavar="FILE", type=Path, help="private key file")
+    by.add_argument(
+        "--sigstore", action="store_true", help="keyless: the identity of this CI job, or of a browser login"
+    )
+    seal.add_argument("--identity-token", metavar="FILE", type=Path, help="identity token for --sigstore")
     seal.add_argument("statements", metavar="STATEMENT", nargs="+", type=Path, help="*.statement.json files")
     add_passphrase(seal)
     seal.set_defaults(func=sign)
@@ -87,6 +93,7 @@ def sign(args: argparse.Namespace) -> int:
 
     Raises:
         CertificateRefused: a statement or the key; nothing was signed.
+        MissingExtra: ``--sigstore`` without the extra.
     """
     payloads = [(path, store.read_statement(path)) for path in args.statements]
     for path, payload in payloads:
@@ -94,13 +101,22 @@ def sign(args: argparse.Namespace) -> int:
             statement.check(payload)
         except CertificateRefused as refusal:
             raise CertificateRefused(refusal.refusal_code, f"{path}: {refusal.message}", hint=refusal.hint) from refusal
-    key = keys.load_private(args.key, passphrase(args))
+    signer, name = _signer(args)
     for path, payload in payloads:
         certificate = statement.check(payload)
         out = store.beside(path, certificate)
-        store.add_line(out, dsse.sign(payload, key))
-        print(f"signed {certificate.title}\n    by {key.public.keyid} in {out}")
+        store.add_line(out, signer(payload))
+        print(f"signed {certificate.title}\n    by {name} in {out}")
     return 0
+
+
+def _signer(args: argparse.Namespace) -> tuple[Callable[[bytes], str], str]:
+    """Return what makes a line of a payload, and its name for people."""
+    if args.sigstore:
+        token = read_some(args.identity_token, _TOKEN_BYTES).decode("ascii", "replace") if args.identity_token else ""
+        return (lambda payload: keyless.sign(payload, token.strip())), "a keyless identity"
+    key = keys.load_private(args.key, passphrase(args))
+    return (lambda payload: dsse.sign(payload, key)), key.public.keyid
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -133,7 +149,7 @@ def verify(args: argparse.Namespace) -> int:
     else:
         for place in found:
             print_outcomes(place.label, [outcome for outcome in outcomes if _label(outcome, found) == place.label])
-        print_count(outcomes)
+        print_count(outcomes, at=args.at or "")
     return 0 if all(isinstance(outcome, verification.Accepted) for outcome in outcomes) else 1
 
 
@@ -167,10 +183,10 @@ def print_outcomes(label: str, outcomes: Sequence[verification.Outcome]) -> None
             )
 
 
-def print_count(outcomes: Sequence[verification.Outcome]) -> None:
-    """Print how many were accepted and refused."""
+def print_count(outcomes: Sequence[verification.Outcome], *, at: str = "") -> None:
+    """Print how many were accepted and refused, and at which moment when one was asked about."""
     count = Counter(isinstance(outcome, verification.Accepted) for outcome in outcomes)
-    print(f"{count[True]} accepted, {count[False]} refused")
+    print(f"{count[True]} accepted, {count[False]} refused{f', judged at {at}' if at else ''}")
 
 
 def as_json(outcome: verification.Outcome) -> dict[str, object]:

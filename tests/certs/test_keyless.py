@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_frt.certs import dsse, keyless, policy, verify
+from pytest_frt.cli import main
 from pytest_frt.errors import CertificateRefused, MissingExtra
 from tests.certs.conftest import World
 from tests.certs.sigstore_world import ISSUER, REPOSITORY, SIGNER, Services, b64, fresh, signature
@@ -269,3 +270,26 @@ def test_one_workflow_under_two_owners_is_refused(world: World, folder: Path) ->
     with pytest.raises(CertificateRefused) as caught:
         trust(world, folder, entry(folder), entry(folder, owner="alice"))
     assert caught.value.refusal_code == "POLICY_DUPKEY"
+
+
+def test_command_signs_keyless_what_it_checked(
+    world: World, folder: Path, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens: list[str] = []
+
+    def sign(payload: bytes, token: str) -> str:
+        tokens.append(token)
+        return json.dumps(services.sign(payload))
+
+    monkeypatch.setattr(keyless, "sign", sign)
+    statement, token = folder / "x.statement.json", folder / "token"
+    statement.write_bytes(world.payload())
+    token.write_text("abc\n")
+    words = ["sign", "--sigstore", "--identity-token", str(token), str(statement)]
+    assert main(words) == 0
+    assert tokens == ["abc"]
+    (made,) = folder.glob("*.frt.intoto.jsonl")
+    assert isinstance(outcome(world, trust(world, folder), made.read_bytes().strip()), verify.Accepted)
+    statement.write_bytes(world.spoiled(lambda found: found["predicate"].update(result="FAILED")))
+    assert main(words) == CertificateRefused.exit_code
+    assert tokens == ["abc"]

@@ -151,7 +151,7 @@ def test_audit_says_where_each_was_found(
         status, out = audit(mine, capsys, word)
         label = lookup.locate([word], lambda: hub.cache)[0].label
         assert (status, out.splitlines()[0]) == (0, f"in {label}: 1 certificates"), word
-        assert "1 accepted, 0 refused" in out
+        assert out.endswith("1 accepted, 0 refused, judged at 2026-12-01T00:00:00Z\n")
     status, out = audit(mine, capsys, f"{REPO}@v1", "--json")
     assert [one["place"].split()[0] for one in json.loads(out)] == ["release"]
 
