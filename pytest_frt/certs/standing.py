@@ -121,5 +121,5 @@ def _check_revoked(index: Index, certificate: Certificate, keys: Sequence[Signer
     dead = {key.public: reason for key in held if (reason := index.reason("key", key_digest(key.public))) is not None}
     owners = frozenset(key.owner for key in keys if not isinstance(key, TrustedKey) or key.public not in dead)
     if dead and not any(rule.met_by(owners) for rule in rules):
-        public, reason = min(dead.items())
-        raise CertificateRefused("REVOKED", f"key {public.keyid} is revoked by the {index.title}: {reason}")
+        named = ", ".join(sorted(f"{public.keyid} ({reason})" for public, reason in dead.items()))
+        raise CertificateRefused("REVOKED", f"too few owners are left without what the {index.title} revokes: {named}")

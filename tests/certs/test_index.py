@@ -185,6 +185,16 @@ def test_an_index_needs_the_threshold_of_the_rule(world: World) -> None:
     assert isinstance(one, verify.Accepted)
 
 
+@pytest.mark.parametrize("gone", [False, True], ids=["all keys live", "a key of the stricter rule revoked"])
+def test_one_of_several_rules_is_enough(world: World, *, gone: bool) -> None:
+    rule = world.policy_text[world.policy_text.index("[[rule]]") :]
+    world.policy_text += rule.replace('signers = ["alice"]\nthreshold = 1', 'signers = ["alice", "bob"]\nthreshold = 2')
+    bob = Revoked("key", key_digest(world.bob.public), "lost")
+    index = world.line(listed(world, revoked=(bob,) if gone else ()))
+    (one,) = verify.verify_set([world.line(), world.line(key=world.bob), index], world.policy(REQUIRED), world.now)
+    assert isinstance(one, verify.Accepted)
+
+
 def test_owners_of_another_rule_of_the_issuer_list_nothing(world: World) -> None:
     rule = world.policy_text[world.policy_text.index("[[rule]]") :]
     world.policy_text += rule.replace('"alice"', '"bob"').replace("decoder_ffn@1", "linear_proj@1")
