@@ -155,7 +155,7 @@ def _verify_payload(name: str, found: Sequence[tuple[str, Envelope]], policy: Po
     source, title = found[0][0], ""
     try:
         live = _live_signers([envelope for _, envelope in found], policy, now)  # (3)
-        statement = _parse(found[0][1].payload)  # (4), (5)
+        statement = _parse(found[0][1].payload, name)  # (4), (5)
         title = statement.title
         if isinstance(statement, Index):
             return _verify_index(source, statement, live, policy, now)
@@ -164,9 +164,9 @@ def _verify_payload(name: str, found: Sequence[tuple[str, Envelope]], policy: Po
         return Refused(source, name, refusal.refusal_code, refusal.message, title)
 
 
-def _parse(payload: bytes) -> Certificate | Index:
+def _parse(payload: bytes, name: str) -> Certificate | Index:
     try:
-        return parse_payload(payload)
+        return parse_payload(payload, name)
     except CertificateRefused as refusal:
         try:
             return parse_index(payload)
