@@ -27,6 +27,7 @@ import pytest_frt
 from pytest_frt.spec.packages import package_folder
 
 STRUCTURE, IMPL, KERNEL, REPO = "linear_proj", "torch_packed", "frt_cpu", "pytest-frt/frt-cpu"
+KEY: Final = "eager.decode"
 WEIGHT: Final = "model.layers.0.self_attn.o_proj.weight"
 LATE_DAYS: Final = 200  # certificates live 180 days, a first policy a year
 MAPPED: Final = ("catalog", "impls", "hosts", "csrc")
@@ -61,8 +62,10 @@ def certify(work: Path) -> None:
 def publish(certified: Path, release: Path) -> None:
     """Lay the certificates beside a copy of the kernel project, the way a Hub repo holds them."""
     shutil.copytree(package_folder("pytest_frt.csrc") / KERNEL, release, ignore=UNWANTED)
-    frt = Path(sys.executable).with_name("frt")
-    demo.run(frt, "publish", release, "--certificates", certified / "frt-certs")
+    wanted = (f"{STRUCTURE}-{IMPL}-*@{KEY}.*", f"plan-*@{KEY}.*")  # an earlier run may have certified more
+    found = (path for glob in wanted for path in sorted((certified / "frt-certs").rglob(glob)))
+    chosen = [part for path in found if path.suffix == ".jsonl" for part in ("--certificates", path)]
+    demo.run(Path(sys.executable).with_name("frt"), "publish", release, *chosen)
 
 
 def trust(public: Path, policy: Path) -> None:
