@@ -24,11 +24,18 @@ REFUSED = [
     ("latin-1", b'{"a":"\xe9"}', "JSON_UTF8"),
     ("overlong encoding", b'{"a":"\xc0\xaf"}', "JSON_UTF8"),
     ("25 levels", b"[" * 25 + b"]" * 25, "JSON_DEPTH"),
+    ("25 levels of both kinds", b'[{"a":' * 12 + b"[]" + b"}]" * 12, "JSON_DEPTH"),
+    ("25 levels after a pair", b"[[]," + b"[" * 24 + b"]" * 25, "JSON_DEPTH"),
+    ("25 levels of another closing", b"[" * 25 + b"}" * 25, "JSON_DEPTH"),
     ("100,000 levels", b"[" * 100_000, "JSON_DEPTH"),
     ("20,001 separators", b"[" + b"1," * 20_001 + b"1]", "JSON_TOKENS"),
     ("duplicate key", b'{"a":1,"a":1}', "JSON_DUPKEY"),
     ("duplicate key by escape", b'{"a":1,"\\u0061":1}', "JSON_DUPKEY"),
+    ("duplicate key of an inner object", b'{"a":{"b":1,"b":2},"c":3}', "JSON_DUPKEY"),
+    ("duplicate key over an inner object", b'{"a":{"b":1},"a":2}', "JSON_DUPKEY"),
+    ("duplicate key beside a colon in a string", b'{"a:":1,"a:":2}', "JSON_DUPKEY"),
     ("case twins", b'{"a":1,"A":1}', "JSON_DUPKEY"),
+    ("case twins of an inner object", b'[{"b":{"a":1,"A":1}}]', "JSON_DUPKEY"),
     ("Kelvin sign", '{"k":1,"\u212a":1}'.encode(), "JSON_DUPKEY"),
     ("float", b"[1.0]", "JSON_FLOAT"),
     ("exponent", b"[1e3]", "JSON_FLOAT"),
@@ -38,6 +45,8 @@ REFUSED = [
     ("2**53", b"[9007199254740992]", "JSON_INT"),
     ("4,300 digits", b"[" + b"9" * 4300 + b"]", "JSON_INT"),
     ("long string", b'"' + b"x" * 4097 + b'"', "JSON_STRING"),
+    ("long string after short ones", b'["a","b","' + b"x" * 4097 + b'","c"]', "JSON_STRING"),
+    ("long string among many", b'["' + b'a","' * 3000 + b"x" * 4097 + b'"]', "JSON_STRING"),
     ("long key", b'{"' + b"x" * 4097 + b'":1}', "JSON_STRING"),
     ("escaped line feed", b'"\\n"', "JSON_STRING"),
     ("raw line feed", b'"\n"', "JSON_SYNTAX"),
@@ -70,7 +79,17 @@ def test_refused(data: bytes, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"[" * 24 + b"]" * 24, b'"[[[[[[[[[[[[[[[[[[[[[[[[[["', rb'["\"[", "\\", 9007199254740991]', b" {} "]
+    "data",
+    [
+        b"[" * 24 + b"]" * 24,
+        b'[{"a":' * 12 + b"1" + b"}]" * 12,
+        b'[{"a":1},{"A":1}]',
+        b'{"a":":","b":{"a":"{"}}',
+        b'["' + b"x" * 4096 + b'","' + b"y" * 4096 + b'"]',
+        b'"[[[[[[[[[[[[[[[[[[[[[[[[[["',
+        rb'["\"[", "\\", 9007199254740991]',
+        b" {} ",
+    ],
 )
 def test_within_the_caps(data: bytes) -> None:
     assert parse(data, STATEMENT) == json.loads(data)
