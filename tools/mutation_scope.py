@@ -15,6 +15,8 @@ VERIFIER: Final = ("certs", "runtime")
 """Folders of the verifier; the tests of the folder itself may notice."""
 # What only many runs, many processes or gigabytes can see is seen there, at their price.
 SLOW: Final = re.compile("simulation|large|race")
+# One spoiled thing each, in milliseconds: what they see needs no slower test.
+FIRST: Final = re.compile("vectors|accept|plan")
 # These start processes or walk whole families: they are asked about their own module and no other.
 OWN_ONLY: Final = re.compile("bundle|cli|codes|export|lookup|publish|schemas|state_file")
 
@@ -66,7 +68,7 @@ def tests_of(root: Path, path: Path) -> list[str]:
     every = [file for file in every if not SLOW.search(file.stem) and path in reached(root, file)]
     every = [file for file in every if not OWN_ONLY.search(file.stem) or _own(file, path)]
 
-    def place(file: Path) -> tuple[bool, bool]:
-        return not _own(file, path), not file.stem.endswith("_edges")
+    def place(file: Path) -> tuple[bool, bool, bool]:
+        return not _own(file, path), not file.stem.endswith("_edges"), not FIRST.search(file.stem)
 
     return [str(file.relative_to(root)) for file in sorted(every, key=place)]
