@@ -149,6 +149,15 @@ def test_what_a_newer_release_changes_is_the_same_place(
     assert state.place_of(statement.parse_payload(other)) == state.place_of(statement.parse_payload(world.payload()))
 
 
+def test_places_are_written_the_same_by_every_release(world: World) -> None:
+    """A state file outlives the release that wrote it."""
+    cell, plan = (statement.parse_payload(one) for one in (world.payload(), world.plan(world.payload())))
+    about = [RECORD.host.checkpoint, "x86_64", "Some CPU @ 2.00GHz", 2, "2.13.0+cpu"]
+    named = ["decoder_ffn", "torch_packed", "toy", "w16a32", "cpu", "eager", "decode", "real", "hot"]
+    assert state.place_of(cell) == json.dumps(["acme", "cell", *named, *about])
+    assert state.place_of(plan) == json.dumps(["acme", "plan", "toy-cpu@eager.decode.real.hot", *about])
+
+
 def test_a_place_does_not_depend_on_the_order_of_members(world: World) -> None:
     document = json.loads(world.payload())
     document["predicate"] = dict(reversed(document["predicate"].items()))
