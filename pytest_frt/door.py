@@ -12,13 +12,16 @@ from torch import Tensor, nn
 
 from pytest_frt.contracts.evidence import SeamMetrics
 from pytest_frt.contracts.impl import Scales
+from pytest_frt.contracts.pooled import PooledMetrics
 from pytest_frt.contracts.scheme import Scheme
 from pytest_frt.contracts.seat import ModuleSeat, SeatFacts
 from pytest_frt.errors import FrtError, GateRefused, SwapRefused
 from pytest_frt.lab import seam
-from pytest_frt.lab.oracle import Answer, SeatOracle, compare
+from pytest_frt.lab.near import pooled
+from pytest_frt.lab.oracle import Answer, SeatOracle, calls_of, compare
 from pytest_frt.lab.units import load_scheme
 from pytest_frt.registry import ImplEntry, Registry, StructureEntry, load_impl, load_module
+from pytest_frt.rules import pooled as together
 from pytest_frt.rules import seam as limits
 from pytest_frt.seat import kernels, swap
 from pytest_frt.seat.bind import BoundSeat, bind_unit
@@ -175,7 +178,20 @@ class _Trial:
         answers = [Answer("real", seam.run_real(bound.module, flat, bound.rows), real)]
         for name, x in seam.case_inputs(cases, self.facts, bound.rows, CASE_SEED):
             answers.append(Answer(name, seam.as_tuple(bound.module(x)), [x]))
-        yield from compare(oracle, scheme, SEAT, answers)
+        fakes = oracle.fake_quantised(calls_of(answers))
+        yield from compare(oracle, scheme, SEAT, answers, fakes)
+        for one in pooled(oracle, cases, self.facts, answers, fakes):
+            _hold_pooled(one, scheme)
+
+
+def _hold_pooled(found: PooledMetrics, scheme: Scheme) -> None:
+    numbers, top = together.numbers(found), together.ceilings(found, scheme.limits)
+    over = together.breaches(found, scheme.limits)
+    said = "; ".join(
+        f"{name} {numbers[name]:.6g} (needs <= {top[name]:g}) at {together.place(found, name)}" for name in over
+    )
+    if over:
+        raise GateRefused(f"parity: {over[0]} over all rows, output {found.output}: {said}")
 
 
 def _hold(metrics: SeamMetrics, scheme: Scheme) -> None:

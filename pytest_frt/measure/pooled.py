@@ -28,10 +28,10 @@ NO_SAY: Final = 1e6
 
 def _usable(rows: Tensor, *others: Tensor) -> Tensor:
     """Return which rows count: finite, of some size, and other than the row before."""
-    finite = torch.stack([torch.isfinite(one).all(-1) for one in (rows, *others)]).all(0)
-    large = rows.square().mean(-1).sqrt() > LEAST_RMS
+    finite = torch.stack([torch.isfinite(one).all(1) for one in (rows, *others)]).all(0)
+    large = rows.square().mean(1).sqrt() > LEAST_RMS
     again = torch.zeros_like(large)
-    again[1:] = (rows[1:] == rows[:-1]).all(-1)
+    again[1:] = (rows[1:] == rows[:-1]).all(1)
     return finite & large & ~again
 
 
@@ -41,7 +41,7 @@ def _weighed(pairs: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, T
         for block in blocks(as_rows(candidate), as_rows(fake)):
             kept = _usable(block[1], block[0])
             c, f = block[0][kept], block[1][kept]
-            size = f.square().mean(-1, keepdim=True).sqrt()
+            size = f.square().mean(1, keepdim=True).sqrt()
             yield (c - f) / size, f / size
 
 
@@ -66,7 +66,6 @@ def channel_gains(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[int, tuple[Ch
         ff += square.sum(0)
         ffff += (square * square).sum(0)
     told = ff * ff >= LEAST_ROWS * ffff
-    told &= ff > 0
     gain = torch.where(told, ef / ff.clamp_min(torch.finfo(torch.float64).tiny), zeros)
     left_out = zeros.clone()
     for e, f in _weighed(pairs):
@@ -122,9 +121,9 @@ def alternative_share(name: str, found: Sequence[Directions]) -> AlternativeMetr
     for one in found:
         c, r, a, p, q = (as_rows(each).double() for each in _fields(one))
         kept = _usable(r, c, a, p, q)
-        z = (q - p)[kept] / r[kept].square().mean(-1, keepdim=True)
-        along.append(((c - r)[kept] * z).sum(-1))
-        whole.append(((a - r)[kept] * z).sum(-1))
+        z = (q - p)[kept] / r[kept].square().mean(1, keepdim=True)
+        along.append(((c - r)[kept] * z).sum(1))
+        whole.append(((a - r)[kept] * z).sum(1))
     return _ratio(name, torch.cat(along), torch.cat(whole)) if found else AlternativeMetrics(name, 0.0, NO_SAY, 0)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pytest_frt.contracts.pooled import AlternativeMetrics, ChannelMetrics
-from pytest_frt.measure.pooled import LEAST_RMS, LEAST_ROWS, NO_SAY, Directions, alternative_share, channel_gains
+from pytest_frt.measure.pooled import LEAST_RMS, NO_SAY, Directions, alternative_share, channel_gains
 
 ROWS, WIDTH, NOISE = 64, 48, 0.01
 
@@ -92,13 +92,51 @@ def rms(rows: Tensor) -> Tensor:
     return rows.square().mean(-1, keepdim=True).sqrt()
 
 
-def test_a_channel_that_few_rows_show_has_no_gain() -> None:
-    fake = FAKE.clone()
-    fake[LEAST_ROWS - 1 :, 7] = 0
+@pytest.mark.parametrize(("rows", "gain"), [(7, 0.0), (8, 0.5)], ids=["one_row_short", "enough_rows"])
+def test_a_channel_that_few_rows_show_has_no_gain(rows: int, gain: float) -> None:
+    fake = torch.sign(FAKE)
+    fake[rows:, 7] = 0
     bad = fake.clone()
-    bad[:, 7] *= 2
+    bad[:, 7] *= 1.5
+    assert foremost((bad[:rows], fake[:rows])).gain == pytest.approx(gain)
+
+
+def test_a_channel_that_one_row_makes_up_has_no_gain() -> None:
+    fake, bad = FAKE.clone(), FAKE.clone()
+    fake[0, 7] *= 1e3
+    bad[:, 7] = 1.5 * fake[:, 7]
     assert foremost((bad, fake)).gain == 0.0
-    assert foremost((scaled(7, 2.0)[:LEAST_ROWS], torch.sign(FAKE[:LEAST_ROWS]))).gain != 0.0
+
+
+def test_a_channel_that_is_always_zero_has_no_gain() -> None:
+    fake = FAKE.clone()
+    fake[:, 7] = 0
+    bad = fake.clone()
+    bad[:, 7] = 0.01
+    assert foremost((bad, fake)) == ChannelMetrics(0, 0.0, 0.0)
+
+
+def test_of_two_equal_channels_one_is_kept() -> None:
+    fake = FAKE.clone()
+    fake[:, 8] = fake[:, 7]
+    bad = scaled(7, 1.5)
+    bad[:, 8] = bad[:, 7]
+    assert [one.index for one in channel_gains([(bad, fake)])[1]][:2] != [7, 8]
+
+
+def test_a_candidate_of_equal_rows_is_compared_on_all_of_them() -> None:
+    rows, found = channel_gains([(torch.zeros_like(FAKE), FAKE)])
+    assert (rows, found[0].gain) == (ROWS, -1.0)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(1.5e-12, ROWS), (1e-12, 0), (0.7e-12, 0)], ids=["over", "at", "under"])
+def test_the_least_row(size: float, rows: int) -> None:
+    fake = size * torch.sign(FAKE)
+    assert channel_gains([(fake, fake)])[0] == rows
+
+
+def test_what_says_nothing_is_far_from_told() -> None:
+    assert NO_SAY == 1e6
 
 
 @pytest.mark.parametrize(
@@ -116,6 +154,14 @@ def test_rows_that_say_nothing_are_left_out(row: Tensor) -> None:
     rows, found = channel_gains([(got, fake)])
     assert rows == ROWS
     assert found[0] == foremost((scaled(7, 1.05), FAKE))
+
+
+def test_a_row_whose_reference_overflows_is_left_out() -> None:
+    fake = FAKE.clone()
+    fake[3] = math.inf
+    rows, found = channel_gains([(scaled(7, 1.05), fake)])
+    assert rows == ROWS - 1
+    assert math.isfinite(found[0].gain)
 
 
 def test_a_nan_of_the_candidate_leaves_its_row_out() -> None:
@@ -213,7 +259,7 @@ def test_what_shows_nothing_is_told_by_nobody(found: list[Directions], rows: int
     assert alternative_share("x", found) == AlternativeMetrics("x", 0.0, NO_SAY, rows)
 
 
-@pytest.mark.parametrize(("rows", "told"), [(LEAST_ROWS - 1, False), (LEAST_ROWS, True)], ids=["one_short", "enough"])
+@pytest.mark.parametrize(("rows", "told"), [(7, False), (8, True)], ids=["one_short", "enough"])
 def test_few_rows_tell_nothing(rows: int, *, told: bool) -> None:
     one = on_the_way(1.0, noise=0.0)
     parts = (one.candidate, one.scheme, one.near, one.plain, one.near_plain)
