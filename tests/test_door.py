@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from pytest_frt import GateRefused, UsageFault, frt_get
+from pytest_frt import GateRefused, UsageFault, door, frt_get
+from pytest_frt.contracts.pooled import ChannelMetrics
 from pytest_frt.registry import Registry
 from pytest_frt.spec.entries import Provider
+from tests.rules.sound import LIMITS, POOLED
 
 STRUCTURE = "linear_proj"
 IMPL = """
@@ -85,6 +89,13 @@ def test_bad_part_is_refused_with_the_number(plant, module, samples, spoil) -> N
     plant(bad=answer)
     with pytest.raises(GateRefused, match=rf"{STRUCTURE}: nothing passes\. bad in none: {words}"):
         frt_get(STRUCTURE).bind(module, calibration=samples)
+
+
+def test_one_bad_channel_is_refused_with_the_number() -> None:
+    limits: Any = SimpleNamespace(limits=LIMITS)
+    door._hold_pooled(POOLED, limits)
+    with pytest.raises(GateRefused, match=r"parity: channel over all rows, output 0: channel 0\.0\d+ .* at channel_5"):
+        door._hold_pooled(replace(POOLED, worst=(ChannelMetrics(5, 0.05, 0.001),)), limits)
 
 
 def test_first_that_passes_is_taken(plant, module, samples) -> None:  # noqa: ANN001

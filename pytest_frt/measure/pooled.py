@@ -57,7 +57,7 @@ def channel_gains(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[int, tuple[Ch
     """
     if not pairs:
         return 0, ()
-    zeros = torch.zeros(pairs[0][1].shape[-1], dtype=torch.float64)
+    zeros = pairs[0][1].new_zeros(pairs[0][1].shape[-1], dtype=torch.float64)
     rows, ef, ff, ffff = 0, zeros.clone(), zeros.clone(), zeros.clone()
     for e, f in _weighed(pairs):
         square = f * f
