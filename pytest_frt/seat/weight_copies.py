@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pytest_frt.seat.weight_bytes import BLOCK, blocks
-from pytest_frt.spec.weights_digest import chunks
+from pytest_frt.spec.weights_digest import runs
 
 BUFFERS: Final = 4
 
@@ -163,5 +163,5 @@ class Conveyor:
         return leaves if copying is None else leaves + self._hash(copying)
 
     def _hash(self, index: int) -> list[Future[bytes]]:
-        self._reading[index] = [self._submit(chunk) for chunk in chunks(self._engine.finish(index))]
+        self._reading[index] = [self._submit(chunk) for chunk in runs(self._engine.finish(index))]
         return self._reading[index]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ from pytest_frt.errors import CertificateRefused, SpecError
 from pytest_frt.seat.guard import version_of
 from pytest_frt.seat.weight_bytes import dtype_name, obstacle, own_memory, words
 from pytest_frt.seat.weight_copies import Conveyor, CopyEngine, engine_for
-from pytest_frt.spec.weights_digest import SlotTree, chunks, leaf, seat_digest, tensor_digest
+from pytest_frt.spec.weights_digest import CHUNK, SlotTree, leaves, runs, seat_digest, tensor_digest
 
 
 def host_tensor(model: nn.Module, name: str) -> Tensor:
@@ -62,6 +63,9 @@ def slot_tensors(model: nn.Module, facts: SeatFacts) -> dict[str, Tensor]:
     return out
 
 
+RUNS_PER_THREAD: Final = 4
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where a tensor's elements lie, and in which state: equal places hold equal bytes as long as both live."""
@@ -84,22 +88,26 @@ class _Place:
 class _Reading:
     """Hands the chunks of tensors to a pool; tensors of one device share its engine's buffers."""
 
-    def __init__(self, pool: ThreadPoolExecutor, engine: Callable[[torch.device], CopyEngine]) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, threads: int, engine: Callable[[torch.device], CopyEngine]) -> None:
         self._pool = pool
+        self._threads = threads
         self._engine = engine
         self._conveyors: dict[torch.device, Conveyor] = {}
 
-    def leaves(self, tensor: Tensor) -> list[Future[bytes]]:
+    def start(self, tensor: Tensor) -> list[Future[bytes]]:
+        """Return the digests of the tensor's chunks, in order, as they will be."""
         bits = words(tensor)
         memory = own_memory(bits)
         if memory is not None:
-            return [self._submit(chunk) for chunk in chunks(memory)]
+            # Long runs cost fewer hand-overs; several per thread keep all of them busy to the end.
+            run = memory.nbytes // (CHUNK * self._threads * RUNS_PER_THREAD)
+            return [self._submit(one) for one in runs(memory, max(1, run))]
         if tensor.device not in self._conveyors:
             self._conveyors[tensor.device] = Conveyor(self._engine(tensor.device), self._submit)
         return self._conveyors[tensor.device].send(bits)
 
-    def _submit(self, chunk: memoryview) -> Future[bytes]:
-        return self._pool.submit(leaf, chunk)
+    def _submit(self, run: memoryview) -> Future[bytes]:
+        return self._pool.submit(leaves, run)
 
 
 class WeightHasher:
@@ -131,11 +139,11 @@ class WeightHasher:
         held = {slot: _plain(model, facts, slot, ref) for slot, ref in facts.slots.items()}
         missing = {_Place.of(tensor): tensor for tensor in held.values() if _Place.of(tensor) not in self._known}
         with ThreadPoolExecutor(self._threads) as pool:
-            reading = _Reading(pool, self._engine)
-            started = {place: reading.leaves(tensor) for place, tensor in missing.items()}
-            for place, leaves in started.items():
+            reading = _Reading(pool, self._threads, self._engine)
+            started = {place: reading.start(tensor) for place, tensor in missing.items()}
+            for place, found in started.items():
                 size = missing[place].numel() * missing[place].element_size()
-                self._known[place] = missing[place], tensor_digest(size, (one.result() for one in leaves))
+                self._known[place] = missing[place], tensor_digest(size, (one.result() for one in found))
                 self.hashed += size
         return seat_digest(
             SlotTree(slot, dtype_name(tensor), tuple(tensor.shape), self._known[_Place.of(tensor)][1])

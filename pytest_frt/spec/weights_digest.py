@@ -10,6 +10,7 @@ The format is ``frt-weights-v1``; ``||`` joins bytes, ``u32``/``u64`` are big-en
 
 ``dtype`` is torch's name without its prefix (``float32``), ``shape`` the sizes joined by ``x`` (``2048x640``). The
 bytes are the contiguous little-endian elements in the layout the host stores; a transposed slot is hashed as stored.
+What decides is bytes alone: that two slots share memory, or that a checkpoint came in several files, is no part of it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import struct
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final
 
-CHUNK = 1 << 20
-FORMAT = b"frt-weights-v1\x00"
+CHUNK: Final = 1 << 20
+FORMAT: Final = b"frt-weights-v1\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +44,66 @@ class SlotBytes:
     data: memoryview
 
 
-def _leaf(chunk: memoryview) -> bytes:
-    sha = hashlib.sha256(b"\x00")
-    sha.update(chunk)
-    return sha.digest()
+@dataclass(frozen=True, slots=True)
+class SlotTree:
+    """One slot whose tensor was hashed.
+
+    Attributes:
+        name: Slot name.
+        dtype: e.g. ``float32``.
+        shape: Sizes as stored.
+        tensor: What :func:`tensor_digest` returned.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    tensor: bytes
 
 
-def _chunks(data: memoryview) -> Iterator[memoryview]:
-    return (data[start : start + CHUNK] for start in range(0, data.nbytes, CHUNK))
+def runs(data: memoryview, chunks: int = 1) -> Iterator[memoryview]:
+    """Yield bytes that begin at a chunk's border in runs of several chunks."""
+    size = chunks * CHUNK
+    return (data[start : start + size] for start in range(0, data.nbytes, size))
 
 
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    return struct.pack(">I", len(raw)) + raw
+def leaves(run: memoryview) -> bytes:
+    """Return the joined digests of the chunks of a run."""
+    found = []
+    for chunk in runs(run):
+        sha = hashlib.sha256(b"\x00")
+        sha.update(chunk)
+        found.append(sha.digest())
+    return b"".join(found)
 
 
-def _slot(slot: SlotBytes, leaves: Iterable[bytes]) -> bytes:
-    tensor = hashlib.sha256(b"".join((b"\x01", struct.pack(">Q", slot.data.nbytes), *leaves))).digest()
-    return _text(slot.name) + _text(slot.dtype) + _text("x".join(map(str, slot.shape))) + tensor
+def tensor_digest(size: int, digests: Iterable[bytes]) -> bytes:
+    """Return the digest of a tensor.
+
+    Args:
+        size: Its byte count.
+        digests: Those of its chunks, in order; some may be joined already.
+    """
+    return hashlib.sha256(b"".join((b"\x01", struct.pack(">Q", size), *digests))).digest()
+
+
+def seat_digest(slots: Iterable[SlotTree]) -> str:
+    """Return the hex digest of a seat.
+
+    Args:
+        slots: Every filled slot of the seat, in any order.
+
+    Raises:
+        ValueError: a slot name stands twice.
+    """
+    ordered = sorted(slots, key=lambda slot: slot.name)
+    if len({slot.name for slot in ordered}) != len(ordered):
+        raise ValueError(f"slot names stand twice in {[slot.name for slot in ordered]}")
+    return hashlib.sha256(FORMAT + b"".join(map(_slot, ordered))).hexdigest()
 
 
 def slots_digest(slots: Iterable[SlotBytes], *, threads: int = 0) -> str:
-    """Return the hex ``seat`` digest of a seat's slots.
+    """Return the hex digest of a seat whose slots lie in memory as contiguous bytes.
 
     Args:
         slots: Every filled slot of the seat, in any order.
@@ -72,14 +112,18 @@ def slots_digest(slots: Iterable[SlotBytes], *, threads: int = 0) -> str:
     Raises:
         ValueError: a slot name stands twice.
     """
-    ordered = sorted(slots, key=lambda slot: slot.name)
-    if len({slot.name for slot in ordered}) != len(ordered):
-        raise ValueError(f"slot names stand twice in {[slot.name for slot in ordered]}")
-    flat = [(index, chunk) for index, slot in enumerate(ordered) for chunk in _chunks(slot.data.cast("B"))]
+    held = [(slot, slot.data.cast("B")) for slot in slots]
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        leaves = list(pool.map(_leaf, (chunk for _, chunk in flat)))
-    by_slot: list[list[bytes]] = [[] for _ in ordered]
-    for (index, _), leaf in zip(flat, leaves, strict=True):
-        by_slot[index].append(leaf)
-    body = b"".join(_slot(slot, tree) for slot, tree in zip(ordered, by_slot, strict=True))
-    return hashlib.sha256(FORMAT + body).hexdigest()
+        started = [(slot, data.nbytes, pool.map(leaves, runs(data))) for slot, data in held]
+        return seat_digest(
+            SlotTree(slot.name, slot.dtype, slot.shape, tensor_digest(size, found)) for slot, size, found in started
+        )
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack(">I", len(raw)) + raw
+
+
+def _slot(slot: SlotTree) -> bytes:
+    return _text(slot.name) + _text(slot.dtype) + _text("x".join(map(str, slot.shape))) + slot.tensor

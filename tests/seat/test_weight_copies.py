@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pytest_frt.seat.weight_copies import Conveyor, HostEngine, fill
-from pytest_frt.spec.weights_digest import CHUNK, chunks, leaf
+from pytest_frt.spec.weights_digest import CHUNK, leaves, runs
 
 SIZE = 2 * CHUNK
 
@@ -48,7 +48,7 @@ class Device:
 
     def hashed(self, chunk: memoryview) -> bytes:
         """Hash as the pool does, and note that the buffer is free of one more reader."""
-        found = leaf(chunk)
+        found = leaves(chunk)
         start = torch.frombuffer(chunk, dtype=torch.uint8).data_ptr()
         index = next(i for i, one in enumerate(self.held) if one.data_ptr() <= start < one.data_ptr() + SIZE)
         with self.lock:
@@ -57,7 +57,7 @@ class Device:
 
 
 def expected(tensor: Tensor) -> list[bytes]:
-    return [leaf(chunk) for chunk in chunks(memoryview(tensor.contiguous().numpy().tobytes()))]
+    return [leaves(chunk) for chunk in runs(memoryview(tensor.contiguous().numpy().tobytes()))]
 
 
 def drawn(rows: int, seed: int = 0) -> Tensor:
@@ -73,8 +73,8 @@ def test_no_buffer_is_written_while_it_is_in_use(buffers: int) -> None:
             with pytest.raises(AssertionError, match="being copied"):
                 conveyor.send(tensors[0])
             return
-        leaves = [[future.result() for future in conveyor.send(tensor)] for tensor in tensors]
-    assert leaves == [expected(tensor) for tensor in tensors]
+        digests = [[future.result() for future in conveyor.send(tensor)] for tensor in tensors]
+    assert digests == [expected(tensor) for tensor in tensors]
 
 
 def test_the_next_copy_is_queued_before_the_last_one_is_waited_for() -> None:
@@ -98,8 +98,8 @@ def test_a_buffer_waits_for_the_slowest_hash_of_what_it_held() -> None:
         return future
 
     tensor = drawn(9 * 1024)
-    leaves = [future.result() for future in Conveyor(device, submit).send(tensor)]
-    assert leaves == expected(tensor)
+    digests = [future.result() for future in Conveyor(device, submit).send(tensor)]
+    assert digests == expected(tensor)
 
 
 def test_host_buffers_take_no_memory_before_they_are_used() -> None:
