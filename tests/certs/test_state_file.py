@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import subprocess
 import sys
@@ -189,6 +190,8 @@ def test_the_default_place_follows_xdg_and_the_policys_full_path(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     place = state_file.default_place("trust.toml")
     assert place.parent == tmp_path / "state" / "pytest-frt"
+    full = hashlib.sha256(str(tmp_path / "trust.toml").encode()).hexdigest()
+    assert place.name == f"trust-{full[:16]}.json"  # a later release must find it
     assert place == state_file.default_place(tmp_path / "x" / ".." / "trust.toml") != state_file.default_place("b.toml")
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_STATE_HOME", value)
