@@ -132,6 +132,9 @@ def show(args: argparse.Namespace) -> int:
         print(f"{what:8} must state {', '.join(getattr(trusted.require, what)) or 'nothing'}")
     print("\nkeys")
     _print_rows([_key_row(key, now) for key in trusted.keys])
+    if trusted.keyless:
+        print("\nworkflows that sign without a key")
+        _print_rows([(one.owner, one.issuer, one.build_signer_uri) for one in trusted.keyless])
     print("\nrules")
     for rule in trusted.rules:
         print("\n".join(_rule_lines(rule, trusted)))

@@ -249,29 +249,6 @@ def test_nothing_is_imported_for_lines_with_keys(world: World, folder: Path, mon
     assert isinstance(outcome(world, trusted, world.line()), verify.Accepted)
 
 
-MALFORMED: dict[str, tuple[str, str, str]] = {
-    "unknown_member": ('owner = "acme-ci"', 'owner = "acme-ci"\nanyone = true', "POLICY_SCHEMA"),
-    "no_uri": (f'issuer = "{ISSUER}"', 'issuer = "token.example.org"', "POLICY_SCHEMA"),
-    "short_digest": ('sha256 = "', 'sha256 = "0', "DIGEST"),
-    "no_root": ('path = "trusted_root.json", ', "", "POLICY_SCHEMA"),
-    "owner_missing": ('owner = "acme-ci"\n', "", "POLICY_SCHEMA"),
-}
-
-
-@pytest.mark.parametrize(("old", "new", "code"), MALFORMED.values(), ids=MALFORMED)
-def test_malformed_entry_is_refused(world: World, folder: Path, old: str, new: str, code: str) -> None:
-    assert old in entry(folder)
-    with pytest.raises(CertificateRefused) as caught:
-        trust(world, folder, entry(folder).replace(old, new))
-    assert caught.value.refusal_code == code
-
-
-def test_one_workflow_under_two_owners_is_refused(world: World, folder: Path) -> None:
-    with pytest.raises(CertificateRefused) as caught:
-        trust(world, folder, entry(folder), entry(folder, owner="alice"))
-    assert caught.value.refusal_code == "POLICY_DUPKEY"
-
-
 def test_command_signs_keyless_what_it_checked(
     world: World, folder: Path, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,51 @@
+"""``[[sigstore]]`` entries of a policy: read strictly, shown, and never one workflow under two owners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_frt.cli import main
+from pytest_frt.errors import CertificateRefused
+from tests.certs.conftest import World
+from tests.certs.sigstore_world import ISSUER, SIGNER
+from tests.certs.test_keyless import entry, trust
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "trusted_root.json").write_bytes(b"{}")
+    return tmp_path
+
+
+MALFORMED: dict[str, tuple[str, str, str]] = {
+    "unknown_member": ('owner = "acme-ci"', 'owner = "acme-ci"\nanyone = true', "POLICY_SCHEMA"),
+    "no_uri": (f'issuer = "{ISSUER}"', 'issuer = "token.example.org"', "POLICY_SCHEMA"),
+    "short_digest": ('sha256 = "', 'sha256 = "0', "DIGEST"),
+    "no_root": ('path = "trusted_root.json", ', "", "POLICY_SCHEMA"),
+    "owner_missing": ('owner = "acme-ci"\n', "", "POLICY_SCHEMA"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "code"), MALFORMED.values(), ids=MALFORMED)
+def test_malformed_entry_is_refused(world: World, folder: Path, old: str, new: str, code: str) -> None:
+    assert old in entry(folder)
+    with pytest.raises(CertificateRefused) as caught:
+        trust(world, folder, entry(folder).replace(old, new))
+    assert caught.value.refusal_code == code
+
+
+def test_one_workflow_under_two_owners_is_refused(world: World, folder: Path) -> None:
+    with pytest.raises(CertificateRefused) as caught:
+        trust(world, folder, entry(folder), entry(folder, owner="alice"))
+    assert caught.value.refusal_code == "POLICY_DUPKEY"
+
+
+def test_policy_is_shown_with_its_workflows(world: World, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder / "trust.toml"
+    file.write_text(world.policy_text + entry(folder))
+    file.chmod(0o600)
+    assert main(["trust", "show", "--trust", str(file)]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "acme-ci" in line)
+    assert row.split() == ["acme-ci", ISSUER, SIGNER]
