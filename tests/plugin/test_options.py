@@ -10,6 +10,7 @@ import pytest
 from pytest_frt.errors import UsageFault
 from pytest_frt.options import OPTIONS, read_table
 from pytest_frt.run.config import RunConfig
+from pytest_frt.run.kernel_words import CachedRelease, LocalBuild
 from pytest_frt.settings import Settings, run_config
 
 Configured = Callable[..., Settings]
@@ -148,3 +149,16 @@ def test_worker_never_learns_of_a_key(configured: Configured, pytester: pytest.P
 def test_every_option_has_a_line_of_help_and_an_ini_key(pytester: pytest.Pytester) -> None:
     config = pytester.parseconfig()
     assert [option.name for option in OPTIONS if not option.help or config.getini(option.dest) is not None] == []
+
+
+def test_kernels_are_given_by_path_or_release_from_everywhere(
+    configured: Configured, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELS_CACHE", str(pytester.path / "cache"))
+    monkeypatch.setenv("LOCAL_KERNELS", "acme/other=x")
+    pytester.mkdir("mine")
+    made = run(configured("--frt-host=x", table='kernel = ["acme/toy@v1", "mine"]'))
+    assert made.kernel == (CachedRelease("acme/toy", "v1"), LocalBuild(str(pytester.path / "mine")))
+    assert (made.kernel_cache, made.local_kernels) == (str(pytester.path / "cache"), ("acme/other",))
+    without = run(configured("--frt-host=x"))
+    assert (without.kernel, without.kernel_cache, without.local_kernels) == ((), "", ())
