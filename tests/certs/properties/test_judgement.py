@@ -8,7 +8,7 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_frt.certs import policy
+from pytest_frt.certs import dsse, policy
 from pytest_frt.certs.policy_types import matches
 from pytest_frt.errors import CertificateRefused
 from tests.certs.properties.strategies import FEW, MANY
@@ -36,6 +36,18 @@ def edited(draw: st.DrawFn, data: bytes) -> bytes:
 def test_an_edited_envelope_gives_the_signed_payload_or_a_refusal(data: bytes) -> None:
     targets.envelope(data)
     assert {outcome.name for outcome in targets.judged(data.split(b"\n"), targets.POLICY)} <= {NAME}
+
+
+@given(st.binary(min_size=64, max_size=64), st.integers(0, 511))
+@FEW
+def test_any_other_signature_is_refused(raw: bytes, bit: int) -> None:
+    right = world.ALICE.sign(dsse.pae(targets.HONEST))
+    flipped = bytearray(right)
+    flipped[bit // 8] ^= 1 << bit % 8
+    document = world.envelope(targets.HONEST)
+    for value in (raw, bytes(flipped), right[:-1], right + b"x"):
+        document["signatures"][0]["sig"] = world.text64(value)
+        assert targets.judged([world.dumped(document)], targets.POLICY) == []
 
 
 @given(edited(targets.HONEST))
