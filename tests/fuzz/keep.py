@@ -1,4 +1,4 @@
-"""Keep what fuzzing has found: ``python -m tests.fuzz.keep``, from the repository root, after runs of ``tests.fuzz.run``.
+"""Keep what fuzzing has found: ``python -m tests.fuzz.keep`` from the repository root, after ``tests.fuzz.run``.
 
 For each target the engine picks the fewest and smallest inputs that reach everything that is reached; those that are
 small, and no published vector, go to the committed corpus.
