@@ -20,6 +20,7 @@ from pytest_frt.contracts.record import FileDigest, KernelFacts
 from pytest_frt.errors import FrtError, KernelUnavailable, SpecError
 from pytest_frt.seat.noarch import METADATA_FILE, read_project
 from pytest_frt.spec import packages
+from pytest_frt.spec.plain import read_plain
 from pytest_frt.spec.tree import tree_digest, tree_files
 
 OWN_PACKAGE: Final = "pytest_frt.csrc"
@@ -155,10 +156,10 @@ def variant_folder(path: Path, backend: str | None) -> Path:
 def _metadata(folder: Path) -> dict[str, Any]:
     file = folder / METADATA_FILE
     try:
-        metadata = json.loads(file.read_bytes())
+        metadata = json.loads(read_plain(file))
         sound = isinstance(metadata["id"], str) and isinstance(metadata["version"], int)
         sound = sound and isinstance(metadata["backend"]["type"], str)
-    except (OSError, ValueError, KeyError, TypeError) as fault:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as fault:
         raise KernelRefused(f"{file} cannot be read: {fault!r}", hint="build the kernel again") from fault
     if not sound:
         raise KernelRefused(f"{file}: id and backend.type must be strings, version an integer")

@@ -6,6 +6,8 @@ import hashlib
 import json
 from pathlib import Path
 
+from pytest_frt.spec.plain import open_plain
+
 BLOCK = 1 << 20
 
 
@@ -18,10 +20,10 @@ def file_digest(path: str | Path) -> str:
     """Return the lower-case hex sha256 of a file's bytes, read in 1 MiB blocks.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: the file cannot be read, or is no regular file.
     """
     sha = hashlib.sha256()
-    with Path(path).open("rb") as file:
+    with open_plain(path) as file:
         while block := file.read(BLOCK):
             sha.update(block)
     return sha.hexdigest()

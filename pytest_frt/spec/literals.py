@@ -10,6 +10,7 @@ from pytest_frt.cell import check_name
 from pytest_frt.contracts.impl import Impl
 from pytest_frt.errors import FrtError, SpecError
 from pytest_frt.spec import codec
+from pytest_frt.spec.plain import read_plain
 
 DECLARED_IMPL = "IMPL"
 DECLARED_SCHEME = "SCHEME"
@@ -22,9 +23,11 @@ def declared_call(path: Path, variable: str, type_name: str) -> ast.Call:
         SpecError: it is missing, stands twice, or is something else than one call with keywords.
     """
     try:
-        tree = ast.parse(path.read_bytes(), filename=str(path))
+        tree = ast.parse(read_plain(path), filename=str(path))
     except SyntaxError as fault:
         raise SpecError(f"{path}:{fault.lineno}: not readable as Python: {fault.msg}") from fault
+    except (ValueError, RecursionError, MemoryError) as fault:  # null bytes, or nested beyond what the parser takes
+        raise SpecError(f"{path}: not readable as Python: {fault}") from fault
     except OSError as fault:
         raise SpecError(f"{path}: cannot be read: {fault.strerror}") from fault
     found = []

@@ -10,7 +10,8 @@ from pytest_frt.contracts.host import HostSpec, PhaseSpec
 from pytest_frt.contracts.structure import Limit, SlotSpec, Structure, TensorSpec
 from pytest_frt.errors import SpecError
 from pytest_frt.spec import dims, seams
-from pytest_frt.spec.digest import bytes_digest, file_digest
+from pytest_frt.spec.digest import bytes_digest
+from pytest_frt.spec.plain import read_plain
 from pytest_frt.spec.validate import read_validated
 
 
@@ -26,7 +27,7 @@ def _beside(folder: Path, file: str) -> str:
     path = folder / file
     if not path.is_file():
         raise SpecError(f"{folder}: {file} is missing", hint=f"write {path}")
-    return file_digest(path)
+    return bytes_digest(read_plain(path))
 
 
 def _tensors(items: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:

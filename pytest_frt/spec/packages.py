@@ -11,6 +11,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from pytest_frt.errors import SpecError
+from pytest_frt.spec.plain import read_plain
 
 OWN_PACKAGE = "pytest_frt"
 """Our own modules are named by the digest of the checker; a closure holds an impl's own files only."""
@@ -79,7 +80,10 @@ def has_relative_import(tree: ast.Module) -> bool:
 @lru_cache(maxsize=1024)
 def _imported(source: bytes, filename: str, package: str) -> tuple[str, ...]:
     """Return every dotted name a module may import: modules, and names that may be submodules."""
-    return tuple(_imports_of(ast.parse(source, filename=filename), package))
+    try:
+        return tuple(_imports_of(ast.parse(source, filename=filename), package))
+    except (ValueError, RecursionError, MemoryError) as fault:  # null bytes, or nested beyond what the parser takes
+        raise SpecError(f"{filename}: not readable as Python: {fault}") from fault
 
 
 def _imports_of(tree: ast.Module, package: str) -> Iterator[str]:
@@ -119,6 +123,8 @@ def import_closure(file: Path, roots: Mapping[str, Path]) -> tuple[Path, ...]:
 
     Raises:
         SyntaxError: a file of the closure does not parse.
+        SpecError: it holds null bytes, or is nested beyond what the parser takes.
+        OSError: it cannot be read.
     """
     done: dict[Path, None] = {}
     entered: set[Path] = set()
@@ -127,7 +133,7 @@ def import_closure(file: Path, roots: Mapping[str, Path]) -> tuple[Path, ...]:
         if path in entered:
             return
         entered.add(path)
-        for name in _imported(path.read_bytes(), str(path), dotted_package(path, roots)):
+        for name in _imported(read_plain(path), str(path), dotted_package(path, roots)):
             for needed in _files_of(name, roots):
                 if needed.is_file():
                     visit(needed.resolve())

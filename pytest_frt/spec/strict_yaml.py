@@ -44,5 +44,5 @@ def read_yaml(data: bytes, where: str) -> Any:  # noqa: ANN401 (the schema gives
         return yaml.load(data.decode(), Loader=_StrictLoader)  # noqa: S506 (derives from SafeLoader)
     except UnicodeDecodeError as fault:
         raise SpecError(f"{where}: not UTF-8: {fault}", hint="save the file as UTF-8") from fault
-    except yaml.YAMLError as fault:
+    except (yaml.YAMLError, RecursionError) as fault:
         raise SpecError(f"{where}: not readable as YAML: {fault}", hint="correct the named line") from fault

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_frt.errors import SpecError
+from pytest_frt.spec.plain import read_plain
 from pytest_frt.spec.strict_yaml import read_yaml
 
 SHOWN = 80
@@ -33,7 +34,7 @@ def read_validated(path: Path, schema: str) -> tuple[dict[str, Any], bytes]:
         SpecError: the file is missing or breaks the schema; the message names file, key and value.
     """
     try:
-        data = path.read_bytes()
+        data = read_plain(path)
     except OSError as fault:
         raise SpecError(f"{path}: cannot be read: {fault.strerror}", hint=f"add {path.name}") from fault
     content = read_yaml(data, str(path))
