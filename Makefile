@@ -35,7 +35,7 @@ mutation-verifier: $(VENV)/installed
 # Another implementation of our signature format, for one test; where npm finds nothing that test says so and is skipped.
 oracles:
 	@test $(ORACLE)/node_modules/.package-lock.json -nt $(ORACLE)/package-lock.json \
-	  || npm ci --prefix $(ORACLE) --ignore-scripts --no-audit --no-fund \
+	  || npm ci --prefix $(ORACLE) --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout=20000 \
 	  || echo "oracles: npm is not here or could not install; the test that needs it is skipped"
 
 # A minute and a half a reader; benchmarks/results/fuzz_certs.md says what was run and found.
