@@ -7,7 +7,7 @@ import hashlib
 import importlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from pytest_frt.cli import main
 from pytest_frt.errors import CertificateRefused, FrtError, StorageFault, UsageFault
 from tests.certs.conftest import World
 from tests.certs.releases import SCALES, Publisher, listing
-from tests.hub import VARIANT
+from tests.hub import REPO, VARIANT, Hub
 
 ARTEFACT = f"decoder_ffn/{hashlib.sha256(SCALES).hexdigest()}.safetensors"
 
@@ -225,20 +225,40 @@ def test_command_says_what_it_did(
     assert main(["publish", "absent"]) == UsageFault.exit_code
 
 
-def test_client_still_loads_and_verifies_the_repo(mine: Publisher) -> None:
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """Take the kernels a test loads out of ``sys.modules`` again."""
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("acme_toy"):
+            del sys.modules[name]
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_client_still_loads_and_verifies_the_project(mine: Publisher) -> None:
     kernels, rust = importlib.import_module("kernels"), importlib.import_module("kernels._rust")
     build = mine.build()
     stated = rust.Digest.hash_variant(rust.DigestAlgorithm.SHA256, build)
     mine.certify(build)
     lay(mine)
     rust.Digest.hash_variant(rust.DigestAlgorithm.SHA256, build).validate(stated)
-    before = set(sys.modules)
-    try:
-        assert kernels.get_local_kernel(mine.project).VALUE == 1
-    finally:
-        for name in set(sys.modules) - before:
-            if name.startswith("acme_toy"):
-                del sys.modules[name]
+    assert kernels.get_local_kernel(mine.project).VALUE == 1
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_client_loads_the_release_with_certificates_offline(mine: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels, hub = importlib.import_module("kernels"), Hub(mine.root / "cache")
+    mine.certify(mine.build())
+    lay(mine)
+    commit = hub.commit(listing(mine.project), "v1")
+    for module in ("install", "resolver", "hf_hub"):
+        monkeypatch.setattr(importlib.import_module(f"kernels.{module}"), "CACHE_DIR", str(hub.cache))
+    monkeypatch.setenv("KERNELS_CACHE", str(hub.cache))
+    for named in ({"version": 1}, {"revision": commit}):
+        loaded = kernels.get_kernel(REPO, backend="cpu", trust_remote_code=True, **named)
+        assert loaded.VALUE == 1
+        assert Path(loaded.__file__).is_relative_to(hub.snapshot(commit))
 
 
 def test_index_name_is_no_certificate_name() -> None:
