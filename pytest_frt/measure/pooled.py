@@ -7,7 +7,6 @@ Every number is finite: what rows cannot show has no gain, or the spread ``NO_SA
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,21 +27,24 @@ NO_SAY: Final = 1e6
 
 def _usable(rows: Tensor, *others: Tensor) -> Tensor:
     """Return which rows count: finite, of some size, and other than the row before."""
-    finite = torch.stack([torch.isfinite(one).all(1) for one in (rows, *others)]).all(0)
-    large = rows.square().mean(1).sqrt() > LEAST_RMS
-    again = torch.zeros_like(large)
-    again[1:] = (rows[1:] == rows[:-1]).all(1)
-    return finite & large & ~again
+    square = rows.square().mean(1)
+    # A sum over a row is finite exactly when each of its elements is: float32 numbers do not overflow float64.
+    kept = torch.isfinite(square) & (square.sqrt() > LEAST_RMS)
+    for other in others:
+        kept &= torch.isfinite(other.sum(1))
+    for again in (square[1:] == square[:-1]).nonzero().flatten().tolist():
+        if torch.equal(rows[again + 1], rows[again]):
+            kept[again + 1] = False
+    return kept
 
 
-def _weighed(pairs: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield error and fake-quantised reference in float64 blocks ``[m, N]``, over the RMS of the reference's row."""
+def _weighed(pairs: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield error and fake-quantised reference in float64 blocks ``[m, N]``, and 1 over its mean squares ``[m]``."""
     for candidate, fake in pairs:
-        for block in blocks(as_rows(candidate), as_rows(fake)):
-            kept = _usable(block[1], block[0])
-            c, f = block[0][kept], block[1][kept]
-            size = f.square().mean(1, keepdim=True).sqrt()
-            yield (c - f) / size, f / size
+        for c, f in blocks(as_rows(candidate), as_rows(fake)):
+            kept = _usable(f, c)
+            whole = (c, f) if bool(kept.all()) else (c[kept], f[kept])
+            yield whole[0] - whole[1], whole[1], whole[1].square().mean(1).reciprocal()
 
 
 def channel_gains(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[int, tuple[ChannelMetrics, ...]]:
@@ -59,30 +61,30 @@ def channel_gains(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[int, tuple[Ch
         return 0, ()
     zeros = pairs[0][1].new_zeros(pairs[0][1].shape[-1], dtype=torch.float64)
     rows, ef, ff, ffff = 0, zeros.clone(), zeros.clone(), zeros.clone()
-    for e, f in _weighed(pairs):
+    for e, f, weight in _weighed(pairs):
         square = f * f
         rows += e.shape[0]
-        ef += (e * f).sum(0)
-        ff += square.sum(0)
-        ffff += (square * square).sum(0)
+        ef += weight @ (e * f)
+        ff += weight @ square
+        ffff += weight.square() @ square.square_()
     told = ff * ff >= LEAST_ROWS * ffff
     gain = torch.where(told, ef / ff.clamp_min(torch.finfo(torch.float64).tiny), zeros)
     left_out = zeros.clone()
-    for e, f in _weighed(pairs):
-        # Without one row, the gain moves by f (e - gain f) / (ff - f^2).
-        moved = f * (e - gain * f) / (ff - f * f).clamp_min(torch.finfo(torch.float64).tiny)
-        left_out += torch.where(told, moved, zeros).square().sum(0)
-    return rows, tuple(_foremost(gain, left_out.sqrt()))
+    for e, f, weight in _weighed(pairs):
+        # Without one row, the gain moves by w f (e - gain f) / (ff - w f^2).
+        moved = torch.addcmul(e, gain, f, value=-1).mul_(f)
+        moved /= torch.addcmul(ff, weight[:, None], f * f, value=-1)
+        left_out += weight.square() @ moved.square_()
+    return rows, tuple(_foremost(gain, torch.where(told, left_out.sqrt(), zeros)))
 
 
 def _foremost(gain: Tensor, spread: Tensor) -> Iterator[ChannelMetrics]:
-    least = math.inf
-    for index in gain.abs().argsort(descending=True, stable=True).tolist():
-        if float(spread[index]) < least:
-            least = float(spread[index])
-            yield ChannelMetrics(index, float(gain[index]), least)
-        if least == 0.0:
-            return
+    order = gain.abs().argsort(descending=True, stable=True)
+    least = spread[order].cummin(0).values
+    first = torch.ones_like(least, dtype=torch.bool)
+    first[1:] = least[1:] < least[:-1]
+    for index in order[first].tolist():
+        yield ChannelMetrics(index, float(gain[index]), float(spread[index]))
 
 
 @dataclass(frozen=True, slots=True)
