@@ -14,6 +14,8 @@ LIVE_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     "SEAT": (10, "the model lacks a module or tensor of a seat", "load the host that was certified"),
     "DTYPE": (10, "a seat's boundary has another dtype than its record", "ask the issuer"),
     "WEIGHTS": (10, "the weights in memory are not the certified ones", "load the certified checkpoint, unmerged"),
+    "WEIGHTS_FORM": (10, "a slot's tensor has no plain bytes to hash: quantised, sparse, packed, empty of values",
+                     "load the certified checkpoint, unconverted"),
     "DIMS": (10, "sizes of the model's tensors are not the certified ones", "load the checkpoint that was certified"),
     "CELL_STRUCTURE": (10, "the installed structure has another version", "install the certified release"),
     "CELL_IMPL": (10, "the installed impl has another version", "install the certified release"),

@@ -17,7 +17,8 @@ from pytest_frt.errors import SpecError, SwapRefused, UsageFault
 from pytest_frt.runtime.match import LiveFacts, LiveSeat
 from pytest_frt.seat.hostfacts import library_of, source_digest
 from pytest_frt.seat.module import SeatModule
-from pytest_frt.seat.weights import host_tensor, weights_digest
+from pytest_frt.seat.weight_bytes import dtype_name
+from pytest_frt.seat.weights import WeightHasher, host_tensor
 
 V = TypeVar("V")
 
@@ -64,6 +65,7 @@ class LiveProcess:
         self._sources = Asked(lambda label: _source(classes.get(label)))
         self._host_class = class_label(model)
         self._library = library_of(model)
+        self._weights = WeightHasher()
 
     def facts(self, record: Record) -> LiveFacts:
         """Return what a record is held against; what is expensive is computed when :func:`match` asks."""
@@ -76,7 +78,7 @@ class LiveProcess:
             library=self._library,
             sources=self._sources,
             seats=Asked(lambda seat: _seat(self._model, seats[seat]) if seat in seats else None),
-            weights=Asked(lambda seat: weights_digest(self._model, seats[seat]) if seat in seats else None),
+            weights=Asked(lambda seat: self._weights.digest(self._model, seats[seat]) if seat in seats else None),
         )
 
 
@@ -129,11 +131,15 @@ def _seat(model: nn.Module, facts: SeatFacts) -> LiveSeat:
             return LiveSeat((), "", seated=module.frt_seat)
         labels.append(class_label(module))
     kinds: set[str] = set()
-    for slot in facts.slots.values():
+    slots: list[str] = []
+    for name, slot in facts.slots.items():
         try:
-            kinds.add(host_tensor(model, slot.tensor).device.type)
+            tensor = host_tensor(model, slot.tensor)
         except SpecError:
             missing.append(f"tensor {slot.tensor}")
+            continue
+        kinds.add(tensor.device.type)
+        slots.append(f"{name} is {slot.tensor}, {dtype_name(tensor)} {'x'.join(map(str, tensor.shape))}")
     if missing:
         return LiveSeat(tuple(labels), "", tuple(missing))
-    return LiveSeat(tuple(labels), " and ".join(sorted(kinds)))
+    return LiveSeat(tuple(labels), " and ".join(sorted(kinds)), slots=tuple(slots))

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.contracts.record import Record, SeatRecord
+from pytest_frt.errors import CertificateRefused
 
 ABSENT = "nothing"
 CELL_FACTS = ("kind", "arch")
@@ -36,12 +37,14 @@ class LiveSeat:
         device: Device kind of its slot tensors; empty when a tensor is missing.
         missing: Places and tensors that the model does not have.
         seated: Id of the seat that is attached there already; empty when none is.
+        slots: Each slot with its tensor's name, dtype and shape, as people read it.
     """
 
     classes: tuple[str, ...]
     device: str
     missing: tuple[str, ...] = ()
     seated: str = ""
+    slots: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +175,15 @@ def _seat(record: Record, seat: SeatRecord, live: LiveFacts) -> Iterator[Reject]
         yield Reject("DEVICE", f"its tensors are on {found.device or ABSENT}, certified is {record.device.kind}", name)
     if seat.facts.dtype != record.dtype:
         yield Reject("DTYPE", f"its boundary is {seat.facts.dtype}, the record's is {record.dtype}", name)
-    if (weights := live.weights.get(name, ABSENT)) != seat.weights_digest:
+    try:
+        weights = live.weights.get(name, ABSENT)
+    except CertificateRefused as refusal:  # a tensor that cannot be hashed
+        yield Reject(refusal.refusal_code, refusal.message, name, refusal.hint)
+        return
+    if weights != seat.weights_digest:
         message = f"weights are certified with digest {seat.weights_digest}, in memory they have {weights}"
-        yield Reject("WEIGHTS", message, name, "load the checkpoint that was certified")
+        held = f" ({'; '.join(found.slots)})" if found.slots else ""
+        yield Reject("WEIGHTS", message + held, name, "load the checkpoint that was certified, as it was cast")
 
 
 def _said(value: object) -> str:
