@@ -53,6 +53,8 @@ LIVE_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     "LOCAL_KERNELS": (13, "the environment overrides the kernel with a local folder", "unset LOCAL_KERNELS"),
     "JIT_CACHE": (13, "a compile cache belongs to others or is writable by them", "name a cache folder of your own"),
     "JIT_STALE": (13, "an extension of the kernel's name was compiled earlier", "remove it from the cache"),
+    "LOAD": (14, "certified code needs a module or library that is absent or too old here",
+             "install what the message names"),
     "BIND": (14, "the impl refuses the seat", "read the reason; the seat is not what the impl takes"),
     "SMOKE": (14, "the bound seat's one call gave a wrong shape or dtype, a NaN or an infinity", "tell the issuer"),
     # choice

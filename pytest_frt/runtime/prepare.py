@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Final, TypeVar
@@ -148,8 +149,10 @@ def _check_kernel(copy: KernelCopy, environ: Mapping[str, str]) -> None:
 
 def _bind(record: Record, ready: Ready, model: nn.Module) -> tuple[BoundSeat, ...] | Reject:
     copies, declared = ready.copies, ready.declared
-    kernel = _load_kernel(copies.kernel)
-    impl = execute(copies.impl)
+    with _loading(f"kernel {record.kernel.repo}"):
+        kernel = _load_kernel(copies.kernel)
+    with _loading(f"impl {record.key.cell.impl}"):
+        impl = execute(copies.impl)
     if declared != impl.IMPL:
         raise CertificateRefused("ROLE_FILE", f"IMPL at run time is {impl.IMPL!r}, the source says {declared!r}")
     bound, refused = bind_unit(
@@ -167,6 +170,16 @@ def _bind(record: Record, ready: Ready, model: nn.Module) -> tuple[BoundSeat, ..
     for one in bound:
         smoke(one, kernel_device=record.device.kind)
     return bound
+
+
+@contextmanager
+def _loading(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (ImportError, OSError) as fault:  # a library that is absent or too old for it; other faults are its own
+        raise CertificateRefused(
+            "LOAD", f"{what} does not load here: {fault}", hint="install what it names, or ask the issuer what it needs"
+        ) from fault
 
 
 def _load_kernel(copy: KernelCopy) -> ModuleType:

@@ -8,9 +8,9 @@ that could be taken over. Where the platform has none, the private copy is loade
 from __future__ import annotations
 
 import ctypes
-import errno
 import fcntl
 import hashlib
+import mmap
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +30,6 @@ from pytest_frt.seat.kernel_build import KernelBuild
 
 OPEN_FILES: Final = Path("/proc/self/fd")
 _BLOCK: Final = 1 << 20
-_UNSUPPORTED: Final = {errno.ENOSYS, errno.EACCES, errno.EPERM, errno.EINVAL}
-"""What a system answers that has no memfd, or forbids it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +58,32 @@ def seals() -> int:
 
 
 def seal(file: Path, sha256: str) -> Sealed | None:
-    """Return the bytes of ``file`` in sealed memory, or None where the platform has none.
+    """Return the bytes of ``file`` in sealed memory; None where the system has none, forbids it, or is short of it.
 
     Raises:
         CertificateRefused: ``KERNEL_TREE``: what was sealed has another sha256.
     """
     wanted = seals()
-    if not wanted:
-        return None
-    try:
-        handle = os.memfd_create(file.name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    except OSError as fault:
-        if fault.errno in _UNSUPPORTED:
-            return None
-        raise
     with ExitStack() as undo:
-        undo.callback(os.close, handle)
-        with file.open("rb") as reader, os.fdopen(os.dup(handle), "wb") as writer:
-            while block := reader.read(_BLOCK):
-                writer.write(block)
-        fcntl.fcntl(handle, fcntl.F_ADD_SEALS, wanted)
-        if (found := _digest(handle)) != sha256 or fcntl.fcntl(handle, fcntl.F_GET_SEALS) & wanted != wanted:
+        try:
+            if not wanted or (handle := _sealed_copy(file, wanted, undo)) is None:
+                return None
+        except OSError:  # the private copy is as private as it was, and is loaded instead
+            return None
+        if (found := _digest(handle)) != sha256:
             raise CertificateRefused("KERNEL_TREE", f"{file} in memory has sha256 {found}, certified is {sha256}")
         undo.pop_all()
     return Sealed(file, handle)
+
+
+def _sealed_copy(file: Path, wanted: int, undo: ExitStack) -> int | None:
+    handle = os.memfd_create(file.name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    undo.callback(os.close, handle)
+    with file.open("rb") as reader, os.fdopen(os.dup(handle), "wb") as writer:
+        while block := reader.read(_BLOCK):
+            writer.write(block)
+    fcntl.fcntl(handle, fcntl.F_ADD_SEALS, wanted)
+    return handle if fcntl.fcntl(handle, fcntl.F_GET_SEALS) & wanted == wanted else None
 
 
 def _digest(handle: int) -> str:
@@ -101,13 +101,18 @@ def seal_libraries(build: KernelBuild) -> tuple[Sealed, ...]:
         CertificateRefused: as :func:`seal`.
     """
     libraries = [file for file in build.files if ".so" in file.name.rpartition("/")[2]]
-    contents = {file.name: (build.folder / file.name).read_bytes() for file in libraries}
-    names = {name: name.rpartition("/")[2].encode() for name in contents}
-    for name, data in contents.items():
-        if any(leaf in data for other, leaf in names.items() if other != name):
-            return ()
+    names = {file.name: file.name.rpartition("/")[2].encode() for file in libraries}
+    if any(_mentions(build.folder / name, [names[other] for other in names if other != name]) for name in names):
+        return ()
     found = [seal(build.folder / file.name, file.sha256) for file in libraries]
     return tuple(one for one in found if one is not None)
+
+
+def _mentions(file: Path, words: Sequence[bytes]) -> bool:
+    if not words or not file.stat().st_size:
+        return False
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return any(data.find(word) >= 0 for word in words)
 
 
 @contextmanager

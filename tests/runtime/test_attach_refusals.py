@@ -185,6 +185,19 @@ def test_certified_impl_that_misbehaves_is_refused(world: World, broken: str) ->
     assert world.is_untouched()
 
 
+@pytest.mark.parametrize("file", ["kernel/build/torch-cpu/inner.py", "impls/_shared/more.py"], ids=["kernel", "impl"])
+@pytest.mark.parametrize(
+    "code", ["import toy_nowhere", "import ctypes; ctypes.CDLL('libtoy_nowhere.so')"], ids=["module", "library"]
+)
+def test_code_that_lacks_what_it_needs_here_is_refused(world: World, file: str, code: str) -> None:
+    path = world.rename_kernel().root / file
+    path.write_text(f"{path.read_text()}\n{code}\n")
+    handle = world.certify().attach()
+    assert {one.code for one in handle.seats} == {"LOAD", "NOT_CERTIFIED"}, handle.explain()
+    assert "toy_nowhere" in handle.explain()
+    assert world.is_untouched()
+
+
 def test_impl_that_writes_to_the_model_is_an_error(world: World) -> None:
     spoiled_impl("return Bound", "seat.weights['w_up'].zero_(); return Bound")(world)
     with pytest.raises(SwapRefused, match=r"wrote to w_up of seat blocks\.0"):

@@ -65,7 +65,9 @@ def test_what_is_sealed_is_hashed_again(library: Path) -> None:
 
 
 @NEEDS_SEALS
-@pytest.mark.parametrize("fault", [errno.ENOSYS, errno.EACCES], ids=["no_memfd", "memfd_forbidden"])
+@pytest.mark.parametrize(
+    "fault", [errno.ENOSYS, errno.EACCES, errno.ENOMEM], ids=["no_memfd", "memfd_forbidden", "no_memory"]
+)
 def test_platform_without_memfd_falls_back(library: Path, monkeypatch: pytest.MonkeyPatch, fault: int) -> None:
     def refuse(*_: object) -> int:
         raise OSError(fault, "no")
