@@ -9,9 +9,12 @@ import stat
 import struct
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pytest_frt.certs import bundle
 from pytest_frt.errors import CertificateRefused, StorageFault, UsageFault
@@ -81,6 +84,13 @@ def comment() -> bytes:
     return buffer.getvalue()
 
 
+def encrypted() -> bytes:
+    data = bytearray(bundle.pack(sound()))
+    data[6] |= 1
+    data[data.find(b"PK\1\2") + 8] |= 1
+    return bytes(data)
+
+
 ZIPS: dict[str, tuple[Callable[[], bytes], str]] = {
     "no_zip": (lambda: b"not a zip file", "BUNDLE_FORM"),
     "empty": (lambda: b"", "BUNDLE_FORM"),
@@ -93,6 +103,7 @@ ZIPS: dict[str, tuple[Callable[[], bytes], str]] = {
     "flipped_byte": (lambda: bundle.pack(sound()).replace(b"run/a.txta", b"run/a.txtz"), "BUNDLE_FORM"),
     "name_in_one_header_only": (other_name_inside, "BUNDLE_FORM"),
     "unsorted": (unsorted, "BUNDLE_FORM"),
+    "encrypted": (encrypted, "BUNDLE_FORM"),
     "lying_size": (lying_size, "BUNDLE_SIZE"),
     "duplicate": (twice, "BUNDLE_DUP"),
     "climbing_name": (lambda: archive(("../evil", b"x")), "NAME"),
@@ -112,6 +123,21 @@ def test_zip_that_was_not_packed_so_is_refused(tmp_path: Path, data: Callable[[]
         bundle.read(file)
     assert caught.value.refusal_code == code
     assert [path.name for path in tmp_path.iterdir()] == ["x.zip"]
+
+
+PACKED = bundle.pack(sound())
+
+
+@given(at=st.integers(0, len(PACKED)), gone=st.integers(0, 8), put=st.binary(max_size=8))
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_spliced_zip_is_refused_by_code_or_is_the_same(tmp_path: Path, at: int, gone: int, put: bytes) -> None:
+    data = PACKED[:at] + put + PACKED[at + gone :]
+    file = tmp_path / "x.zip"
+    file.write_bytes(data)
+    found = None
+    with suppress(CertificateRefused):
+        found = bundle.pack(bundle.read(file))
+    assert found == (PACKED if data == PACKED else None)
 
 
 def manifest(**changes: object) -> Files:
