@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
 
 from pytest_frt.certs.mandatory import ALTERNATIVES, RULES, groups_for
 from pytest_frt.contracts.record import GateRow, PlanRecord, Record
@@ -194,15 +196,11 @@ def _recompute(row: GateRow, attempts: int) -> tuple[list[Decimal], Decimal]:
 def _net_win(row: GateRow, attempts: int) -> tuple[list[Decimal], Decimal]:
     """Judge the unit ratios by FRT-NW-1; return them and their pooled median. Samples are ``process:ratio``."""
     processes: list[list[str]] = []
-    current = ""
-    for sample in row.samples:
-        index, _, ratio = sample.partition(":")
-        if index != current or not processes:
-            current = str(len(processes))
-            processes.append([])
-        if index != current:
-            raise CertificateRefused("GATE_SAMPLES", f"gate {row.name}: sample {sample!r} is not process-major")
-        processes[-1].append(ratio)
+    for index, units in groupby((sample.partition(":") for sample in row.samples), key=itemgetter(0)):
+        if index != str(len(processes)):
+            message = f"gate {row.name}: process {index!r} stands in place {len(processes)}, samples are process-major"
+            raise CertificateRefused("GATE_SAMPLES", message)
+        processes.append([ratio for _, _, ratio in units])
     samples = exact([ratio for units in processes for ratio in units])
     pooled = fold("median", samples)
     verdict = judge_ratios([list(map(float, units)) for units in processes], attempt=attempts, numbers=False)
