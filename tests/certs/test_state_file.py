@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -47,7 +49,7 @@ def test_a_missing_file_is_a_first_use_and_reading_makes_none(tmp_path: Path) ->
 
 
 def test_what_was_accepted_is_read_back(world: World, tmp_path: Path) -> None:
-    place = tmp_path / "deep" / "state.json"
+    place = tmp_path / "very" / "deep" / "state.json"
     memory = state_file.commit(place, world.policy(), NOW, accepted(world, 5))
     assert state_file.read(place) == memory != Memory()
     assert place.stat().st_mode & 0o777 == 0o600
@@ -101,6 +103,34 @@ def test_a_lock_that_is_never_given_back_is_refused(
     assert (caught.value.refusal_code, place.exists()) == ("STATE_BUSY", False)
     state_file.commit(place, world.policy(), NOW, accepted(world))
     assert place.exists()
+
+
+def test_a_lock_that_is_given_back_is_waited_for(world: World, tmp_path: Path) -> None:
+    place = tmp_path / "state.json"
+    held = (tmp_path / "state.json.lock").open("w")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    release = threading.Timer(0.1, held.close)
+    release.start()
+    state_file.commit(place, world.policy(), NOW, accepted(world))
+    release.join()
+    assert place.exists()
+
+
+def test_a_file_system_without_locks_is_refused(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(StorageFault, match="No locks available"):
+        state_file.commit(tmp_path / "state.json", world.policy(), NOW, accepted(world))
+    assert not (tmp_path / "state.json").exists()
+
+
+def test_a_pipe_as_lock_is_refused(world: World, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "state.json.lock")
+    with pytest.raises(CertificateRefused, match="not a regular file") as caught:
+        state_file.commit(tmp_path / "state.json", world.policy(), NOW, accepted(world))
+    assert caught.value.refusal_code == "STATE_FILE"
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666], ids=oct)
