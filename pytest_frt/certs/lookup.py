@@ -39,12 +39,14 @@ class Found:
         paths: Files and directories that hold them.
         kernel: Kernel project or repo whose builds lie beside them, or None.
         release: The cached release they are part of, or None; its files are links.
+        published: They were published there: a kernel repo, a release or a distribution.
     """
 
     label: str
     paths: tuple[Path, ...]
     kernel: Path | None = None
     release: Release | None = None
+    published: bool = False
 
     def holds(self, source: str) -> bool:
         """Return whether an outcome's source lies here."""
@@ -96,7 +98,8 @@ def _locate(word: str | Path, cache: Callable[[], Path]) -> Found:
 
 def _project(folder: Path, inner: str) -> Found:
     built = inner == FOLDER and next((folder / "build").glob(f"*/{METADATA}"), None) is not None
-    return Found(f"{'kernel repo' if built else 'project'} {folder}", (folder / inner,), folder if built else None)
+    label = f"{'kernel repo' if built else 'project'} {folder}"
+    return Found(label, (folder / inner,), folder if built else None, published=built)
 
 
 def _release(cache: Path, repo: str, revision: str) -> Found:
@@ -108,7 +111,7 @@ def _release(cache: Path, repo: str, revision: str) -> Found:
             f"release {release.name} has no {FOLDER}/ in {cache}: the client fetches builds alone",
             hint=f'fetch it whole while online: python -c "from huggingface_hub import snapshot_download; {call}"',
         )
-    return Found(f"release {release.name}", (folder,), release.folder, release)
+    return Found(f"release {release.name}", (folder,), release.folder, release, published=True)
 
 
 def _installed(name: str) -> Found:
@@ -126,4 +129,4 @@ def _installed(name: str) -> Found:
             f"distribution {found.name} {found.version} lists no certificate (*{CERTIFICATE_SUFFIX}) among its files",
             hint="ship them as package data; an editable installation lists no files: name its folder",
         )
-    return Found(f"distribution {found.name} {found.version}", tuple(sorted(files)))
+    return Found(f"distribution {found.name} {found.version}", tuple(sorted(files)), published=True)

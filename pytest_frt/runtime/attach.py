@@ -114,7 +114,7 @@ def attach(  # noqa: PLR0913 (a name and a default for each)
         chosen.consider(one, scene)
     kept.commit(chosen.among(outcomes))
     attachment = swap.attach(root, chosen.bound, strict=strict) if chosen.bound else None
-    return Handle(attachment, chosen.seats, _unread(outcomes), chosen.plan)
+    return Handle(attachment, chosen.seats, _unread(outcomes), chosen.plan, sought.labels)
 
 
 def _sets(outcomes: Iterable[Outcome], policy: Policy) -> Iterator[Set]:

@@ -69,6 +69,7 @@ class Handle:
         seats: A decision per seat and certificate that names it, used ones first.
         refused: Certificates refused before their seats were looked at.
         plan: Payload sha256 of the plan certificate that was activated; empty when none was.
+        places: Kernel repos, cached releases and distributions whose certificates were looked at.
     """
 
     def __init__(
@@ -77,11 +78,13 @@ class Handle:
         seats: Iterable[SeatDecision],
         refused: Iterable[FileDecision],
         plan: str = "",
+        places: Iterable[str] = (),
     ) -> None:
         self._attachment = attachment
         self.seats = tuple(sorted(seats, key=lambda one: (not one.used, one.record)))
         self.refused = tuple(refused)
         self.plan = plan
+        self.places = tuple(places)
 
     @property
     def active(self) -> bool:
@@ -102,6 +105,7 @@ class Handle:
             f"  refused    {one.title or one.source}  [{one.code}] {one.reason}  next: {next_step(one.code)}"
             for one in self.refused
         ]
+        lines += [f"  found in   {place}" for place in self.places]
         return "\n".join(lines)
 
     def report(self) -> tuple[LedgerEntry, ...]:

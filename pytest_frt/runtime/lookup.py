@@ -31,6 +31,11 @@ class Sought:
     def __post_init__(self) -> None:
         object.__setattr__(self, "paths", paths_of(self.found))
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the places are that are more than a path somebody gave."""
+        return tuple(one.label for one in self.found if one.published)
+
     def builds(self, outcomes: Iterable[Outcome], given: Mapping[str, Path]) -> dict[str, Path]:
         """Return repo id to build: those given, and for other kernels the builds beside the accepted certificates.
 

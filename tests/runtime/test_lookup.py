@@ -53,7 +53,10 @@ def test_kernel_repo_serves_its_build_too(world: World, repo: Path) -> None:
 def test_release_serves_its_build_too(world: World, hub: Hub) -> None:
     with attached(world, f"{REPO}@v1") as handle:
         assert handle.active, handle.explain()
-    assert hub.snapshot((hub.home() / "refs/v1").read_text()).is_dir()
+    commit = (hub.home() / "refs/v1").read_text()
+    assert handle.explain().endswith(f"\n  found in   release {REPO}@{commit} (v1)")
+    with world.attach() as plain:
+        assert plain.places == ()
 
 
 def test_moved_branch_brings_other_bytes(world: World, hub: Hub, repo: Path) -> None:
