@@ -65,19 +65,14 @@ def record(build: Callable[..., T], *fields: tuple[str, Reader[object]]) -> Read
     """Return the reader of an object as ``build`` of the named members, in this order. All of them must be there."""
 
     def read_record(value: object) -> T:
-        of = members(value)
-        found: list[object] = []
+        if not isinstance(value, dict):
+            raise Misfit("is not an object")
         try:
-            for name, read in fields:
-                found.append(read(of[name]))  # its length says which member failed
-        except KeyError:
-            name = fields[len(found)][0]
-            if name in of:
-                raise
-            raise Misfit(f"has no member {name!r}") from None
-        except Misfit as fault:
-            raise fault.inside(fields[len(found)][0]) from None
-        return build(*found)
+            return build(*[read(value[name]) for name, read in fields])
+        except (KeyError, Misfit):
+            for name, read in fields:  # once more, to say where
+                member(value, name, read)
+            raise
 
     return read_record
 
@@ -88,13 +83,13 @@ def array(read: Reader[T]) -> Reader[tuple[T, ...]]:
     def read_array(value: object) -> tuple[T, ...]:
         if not isinstance(value, list):
             raise Misfit("is not an array")
-        found: list[T] = []
         try:
-            for item in value:
-                found.append(read(item))  # noqa: PERF401 (its length says which item failed)
-        except Misfit as fault:
-            raise fault.inside(f"[{len(found)}]") from None
-        return tuple(found)
+            return tuple([read(item) for item in value])  # from a list: faster than from a generator
+        except Misfit:
+            items: dict[str, object] = {f"[{index}]": item for index, item in enumerate(value)}
+            for place in items:  # once more, to say where
+                member(items, place, read)
+            raise
 
     return read_array
 
@@ -103,13 +98,13 @@ def mapping(read: Reader[T]) -> Reader[dict[str, T]]:
     """Return the reader of an object whose names are data and whose values are what ``read`` takes."""
 
     def read_mapping(value: object) -> dict[str, T]:
-        of, found, name = members(value), {}, ""
+        of = members(value)
         try:
-            for name, item in of.items():
-                found[name] = read(item)
-        except Misfit as fault:
-            raise fault.inside(name) from None
-        return found
+            return {name: read(item) for name, item in of.items()}
+        except Misfit:
+            for name in of:  # once more, to say where
+                member(of, name, read)
+            raise
 
     return read_mapping
 

@@ -195,6 +195,8 @@ def _check_keys(objects: list[dict[str, Json]], colons: int) -> None:
 
 
 def _integer(text: str) -> int:
+    if len(text) < _MAX_INT_DIGITS and text != "-0":
+        return int(text)
     if text == "-0" or len(text.lstrip("-")) > _MAX_INT_DIGITS or abs(int(text)) > MAX_INT:
         raise CertificateRefused("JSON_INT", f"an integer of {len(text)} characters is -0 or beyond 2**53 - 1")
     return int(text)
