@@ -51,7 +51,8 @@ class Scheme:
         limits: Seam parity limits.
         per_call: False when a row of an activation is quantised by itself, whatever other rows a call holds.
         min_scale: Smallest static scale: a point that was always zero gets it, since a scale of 0 divides by zero.
-        product: Rounds what a matmul leaves, where the scheme says that it leaves rounded; None where it does not.
+        products: How ``x w`` may leave a matmul rounded: ``(x w, w[K, N]) -> x w`` in float64. Empty where the scheme's
+            matmuls leave what they sum.
     """
 
     name: str
@@ -65,4 +66,4 @@ class Scheme:
     limits: SeamLimits
     per_call: bool = True
     min_scale: float = 1e-8
-    product: Callable[[Tensor], Tensor] | None = None
+    products: tuple[Callable[[Tensor, Tensor], Tensor], ...] = ()

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from pytest_frt.lab.oracle import Answer, SeatOracle
 
     Row = tuple[Tensor, ...]
+    Product = Callable[[Tensor, Tensor], Tensor]
 
 FEW_ROWS: Final = 32
 """Real rows on which near misses are computed: four float64 references each, on the inputs that count most."""
 ENOUGH: Final = 0.05
 """Standard error of a share at which more inputs change no verdict: ten of them lie between reference and midpoint."""
-MATMULS: Final = frozenset({torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, F.linear})
+MATMULS: Final = frozenset({torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__})
 
 
 class NearMiss(Protocol):
@@ -50,13 +51,13 @@ class NearMiss(Protocol):
 
 
 class Rounded(TorchFunctionMode):
-    """Rounds what every matmul leaves while it is entered.
+    """Rounds what every matmul leaves while it is entered; one by ``F.linear`` leaves before its bias is added.
 
     Args:
         product: Of the scheme.
     """
 
-    def __init__(self, product: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, product: Product) -> None:
         super().__init__()
         self._product = product
 
@@ -68,8 +69,14 @@ class Rounded(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> object:
         """Call on, and round the result where the call was a matmul."""
-        out = func(*args, **(kwargs or {}))
-        return self._product(out) if func in MATMULS else out
+        named = dict(kwargs or {})
+        if func is F.linear:
+            x, w, *bias = args
+            left = self._product(func(x, w), w.T)
+            offset = bias[0] if bias else named.get("bias")
+            return left if offset is None else left + offset
+        out = func(*args, **named)
+        return self._product(out, args[1]) if func in MATMULS else out
 
 
 def pooled(
@@ -106,18 +113,23 @@ def _fits(answer: Answer, fake: Sequence[Row]) -> bool:
 
 
 def _shares(oracle: SeatOracle, miss: NearMiss, answers: Sequence[Answer]) -> list[AlternativeMetrics]:
-    """Return the share of every output: on a few real rows, and on the cases too where those do not tell."""
+    """Return the share of every output: on a few real rows, and on the cases too where those do not tell.
+
+    Of several ways to round, and of both sets of rows, the one that scatters least is believed: rounding that the part
+    does not do, and rows that excite nothing, only scatter.
+    """
     real = [piece for answer in answers if answer.case == REAL for piece in _few(oracle, answer)]
-    found = _directions(oracle, miss, real)
-    shares = [alternative_share(miss.name, column) for column in found]
-    if shares and all(one.spread <= ENOUGH for one in shares):
-        return shares
     others = [(answer.calls[0], answer.got) for answer in answers if answer.case != REAL and answer.calls[0].numel()]
-    more = _directions(oracle, miss, others)
-    columns = [(*mine, *theirs) for mine, theirs in zip(found, more, strict=True)] if found and more else found or more
-    wider = [alternative_share(miss.name, column) for column in columns]
-    # Inputs that excite nothing only scatter: whichever set tells more is believed.
-    return [min(pair, key=lambda one: one.spread) for pair in zip(shares or wider, wider, strict=True)]
+    best: list[AlternativeMetrics] = []
+    for pieces in filter(None, (real, [*real, *others] if others else [])):
+        plain = [oracle.variant([x for x, _ in pieces], near=near, tapped=False) for near in (None, miss)]
+        for product in (*oracle.products, None):
+            columns = _directions(oracle, miss, pieces, plain, product)
+            found = [alternative_share(miss.name, column) for column in columns]
+            best = [min(pair, key=lambda one: one.spread) for pair in zip(best or found, found, strict=True)]
+            if all(one.spread <= ENOUGH for one in best):
+                return best
+    return best
 
 
 def _few(oracle: SeatOracle, answer: Answer) -> Iterator[tuple[Tensor, Row]]:
@@ -133,21 +145,23 @@ def _few(oracle: SeatOracle, answer: Answer) -> Iterator[tuple[Tensor, Row]]:
 
 
 def _directions(
-    oracle: SeatOracle, miss: NearMiss, pieces: Sequence[tuple[Tensor, Row]]
+    oracle: SeatOracle,
+    miss: NearMiss,
+    pieces: Sequence[tuple[Tensor, Row]],
+    plain: Sequence[Sequence[Row]],
+    product: Product | None,
 ) -> list[tuple[Directions, ...]]:
     """Return, per output, the directions of every call."""
-    if not pieces:
-        return []
     calls = [x for x, _ in pieces]
-    asked = [oracle.variant(calls, near=near, rounded=rounded) for rounded in (True, False) for near in (None, miss)]
+    rounded = [oracle.variant(calls, near=near, tapped=True, product=product) for near in (None, miss)]
     by_call = [
         [Directions(*column) for column in zip(got, *rows, strict=True)]
-        for (_, got), *rows in zip(pieces, *asked, strict=True)
+        for (_, got), *rows in zip(pieces, *rounded, *plain, strict=True)
     ]
     return list(zip(*by_call, strict=True))
 
 
-def entered(product: Callable[[Tensor], Tensor] | None, call: Callable[[Tensor], Row]) -> Callable[[Tensor], Row]:
+def entered(product: Product | None, call: Callable[[Tensor], Row]) -> Callable[[Tensor], Row]:
     """Return ``call`` with what its matmuls leave rounded; itself where a scheme rounds none."""
     if product is None:
         return call

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.scheme import Scheme, SeamLimits
     from pytest_frt.contracts.structure import Structure
 
+    Product = Callable[[Tensor, Tensor], Tensor]
     SeamCall = Callable[[Tensor], tuple[Tensor, ...]]
 
 
@@ -84,26 +85,33 @@ class SeatOracle:
         """Return the reference with the scheme's weights and activations, in float64, for each call's ``x``."""
         return self._apply(self._quantised, calls, rowwise=self._rowwise and not self._scheme.per_call)
 
-    def variant(self, calls: Sequence[Tensor], *, near: NearMiss | None, rounded: bool) -> list[tuple[Tensor, ...]]:
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """The ways in which the scheme's matmuls may leave rounded."""
+        return self._scheme.products
+
+    def variant(
+        self, calls: Sequence[Tensor], *, near: NearMiss | None, tapped: bool, product: Product | None = None
+    ) -> list[tuple[Tensor, ...]]:
         """Return the reference on the scheme's weights in float64, or a near miss of it, for each call's ``x``.
 
         Args:
             calls: ``x`` of each call.
             near: None for the reference itself.
-            rounded: True to round activations, and what matmuls leave, as the scheme does.
+            tapped: True to round activations as the scheme does.
+            product: Rounds what matmuls leave; None to leave it.
         """
         slots = (
             {**self._fake, **{name: take(self._fake[name]) for name, take in near.slots.items()}}
             if near
             else self._fake
         )
-        keywords = {**self._keywords, **(near.keywords if near else {}), **({"tap": self._tap} if rounded else {})}
+        keywords = {**self._keywords, **(near.keywords if near else {}), **({"tap": self._tap} if tapped else {})}
 
         def call(x: Tensor) -> tuple[Tensor, ...]:
             return seam.as_tuple(self._reference(x=x.double(), **slots, **keywords))
 
-        product = self._scheme.product if rounded else None
-        return self._apply(entered(product, call), calls, rowwise=self._rowwise and not (rounded and self.per_call))
+        return self._apply(entered(product, call), calls, rowwise=self._rowwise and not (tapped and self.per_call))
 
     def _plain(self, x: Tensor) -> tuple[Tensor, ...]:
         return seam.as_tuple(self._reference(x=x.double(), **self._exact, **self._keywords))

@@ -66,7 +66,8 @@ def rows(count: int, seed: int = 1, size: float = 3.0) -> Tensor:
 def answered(name: str, calls: list[Tensor], *, near: bool, case: str = "real") -> Answer:
     """Answer as a right part of the scheme does, or as its near miss."""
     (miss,) = cases().near_misses(VARIANT)
-    got = oracle(name).variant(calls, near=miss if near else None, rounded=True)
+    product = next(iter(scheme(name).products), None)
+    got = oracle(name).variant(calls, near=miss if near else None, tapped=True, product=product)
     return Answer(case, (torch.cat([row[0] for row in got]).float(),), calls)
 
 
@@ -87,26 +88,61 @@ def test_share_of_a_right_part_and_of_a_near_miss(name: str, *, near: bool) -> N
     assert (found.seat, found.output, found.channels) == ("ffn", 0, DIM)
 
 
+def bfloat16(y: Tensor, _w: Tensor) -> Tensor:
+    return y.bfloat16().to(y.dtype)
+
+
 def test_a_matmul_leaves_rounded_and_nothing_else_does() -> None:
     x, w = torch.full((2, 2), 1.01, dtype=torch.float64), torch.eye(2, dtype=torch.float64)
     rounded = x.bfloat16().double()
-    with Rounded(lambda y: y.bfloat16().double()):
+    with Rounded(bfloat16):
         for product in (x @ w, torch.matmul(x, w), x.matmul(w), F.linear(x, w)):
             assert torch.equal(product, rounded)
         assert torch.equal(x + 0, x)
+        for biased in (F.linear(x, w, x[0]), F.linear(x, w, bias=x[0])):
+            assert torch.equal(biased, rounded + x[0])
     assert torch.equal(x @ w, x)
 
 
-def test_a_scheme_that_rounds_no_product_is_left_alone() -> None:
+def test_a_product_is_told_its_weight_as_it_was_multiplied() -> None:
+    x, w = torch.ones(2, 3), torch.arange(6.0).view(3, 2)
+    seen: list[Tensor] = []
+    with Rounded(lambda y, held: seen.append(held) or y):  # type: ignore[func-returns-value]
+        _ = x @ w, F.linear(x, w.T.contiguous())
+    assert all(torch.equal(held, w) for held in seen)
+    assert len(seen) == 2
+
+
+def test_without_a_rounding_a_call_is_left_alone() -> None:
     def call(x: Tensor) -> tuple[Tensor, ...]:
         return (x @ x,)
 
     assert entered(None, call) is call
-    assert scheme("w16a32").product is None
     x = torch.full((2, 2), 1.01)
-    product = scheme("w8a16_decode").product
-    assert torch.equal(entered(product, call)(x)[0], (x @ x).bfloat16().float())
+    assert torch.equal(entered(bfloat16, call)(x)[0], (x @ x).bfloat16().float())
     assert torch.equal(call(x)[0], x @ x)
+
+
+@pytest.mark.parametrize("which", [0, 1, None], ids=["codes", "scaled", "unrounded"])
+def test_the_rounding_that_a_part_does_is_found(which: int | None) -> None:
+    (miss,) = cases().near_misses(VARIANT)
+    product = None if which is None else scheme("w8a16_decode").products[which]
+    calls = [rows(8, seed) for seed in range(4)]
+    got = oracle("w8a16_decode").variant(calls, near=miss, tapped=True, product=product)
+    found = judged("w8a16_decode", Answer("real", (torch.cat([row[0] for row in got]).float(),), calls))
+    assert found.alternatives[0].spread < 0.02
+    assert found.alternatives[0].share == pytest.approx(1.0, abs=0.02)
+
+
+def test_schemes_round_products_as_they_say() -> None:
+    w = torch.tensor([[127.0, 254.0, 0.0], [1.0, -2.0, 0.0]]).double() / 3
+    coded, scaled = scheme("w8a16_decode").products
+    y = torch.full((1, 3), 1.003, dtype=torch.float64)
+    assert scaled(y, w).tolist() == [[1.0, 1.0, 1.0]]
+    left = torch.tensor([3.015625, 1.5078125, 1.0], dtype=torch.float64)  # 3.009, 1.5045 and 1.003 in bfloat16
+    scales = torch.tensor([1 / 3, 2 / 3, 1.0], dtype=torch.float64)
+    assert torch.allclose(coded(y, w)[0], left * scales, rtol=1e-12)
+    assert [name for name in REGISTRY.schemes if scheme(name).products] == ["w8a16_decode"]
 
 
 def test_few_rows_are_whole_calls_in_order() -> None:

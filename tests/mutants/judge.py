@@ -44,6 +44,7 @@ SHORT: Final = ("none", "w16a32", "w8a16_decode")
 """Schemes whose impls take a decode step; the others take a whole prompt."""
 CASE_SEED: Final = 3
 Row = tuple[Tensor, ...]
+Product = Callable[[Tensor, Tensor], Tensor]
 
 
 class Remembered:
@@ -66,10 +67,17 @@ class Remembered:
         """Say what the oracle says."""
         return self._oracle.per_call
 
-    def variant(self, calls: Sequence[Tensor], *, near: NearMiss | None, rounded: bool) -> list[Row]:
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """Say what the oracle says."""
+        return self._oracle.products
+
+    def variant(
+        self, calls: Sequence[Tensor], *, near: NearMiss | None, tapped: bool, product: Product | None = None
+    ) -> list[Row]:
         """Return the reference or a near miss on each call."""
-        name = near.name if near else "reference"
-        return self._get(f"{name} {rounded}", calls, partial(self._oracle.variant, near=near, rounded=rounded))
+        name = f"{near.name if near else 'reference'} {tapped} {getattr(product, '__name__', '')}"
+        return self._get(name, calls, partial(self._oracle.variant, near=near, tapped=tapped, product=product))
 
     def _get(self, which: str, calls: Sequence[Tensor], ask: Callable[[Sequence[Tensor]], list[Row]]) -> list[Row]:
         keys = [(which, repr(tuple(x.shape)).encode() + x.contiguous().numpy().tobytes()) for x in calls]

@@ -9,15 +9,17 @@ from dataclasses import replace
 import mutant_table
 import pytest
 import torch
+from torch import Tensor
 
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.contracts.verdict import Measured, Pass, Refusal, Verdict
 from pytest_frt.registry import Registry
 from pytest_frt.rules import seam
 from pytest_frt.seat.discover import discover
+from tests.mutants import faults as f
 from tests.mutants.entries import CONTRACT, REFUSED
 from tests.mutants.entry import SOUND, Fault, Mutant
-from tests.mutants.judge import bench, contract, seam_refusal
+from tests.mutants.judge import Product, bench, contract, seam_refusal
 from tests.mutants.places import PLACES, absent, host
 from tests.mutants.seats import SEATS
 
@@ -101,11 +103,34 @@ def test_every_mutant_is_refused_everywhere() -> None:
     assert all(word for mutant in REFUSED for place in mutant.places for word in mutant.expected(place).split("|"))
 
 
+def coded(x: Tensor, w: Tensor) -> Tensor:
+    """Multiply as the shipped kernel does: sums over codes leave as bfloat16 and are scaled after."""
+    scale = w.abs().amax(0) / 127
+    return (x @ (w / scale)).bfloat16().float() * scale
+
+
+def only_down_is_rounded(x: Tensor, w: Tensor) -> Tensor:
+    """Keep gate and up in float32, as a kernel fused up to the activation does; it is as exact as its scheme asks."""
+    return (x @ w).bfloat16().float() if w.shape[0] > w.shape[1] else x @ w
+
+
 @pytest.mark.parametrize("place", PLACES)
-def test_a_part_more_exact_than_its_scheme_passes_and_what_it_hides_is_counted(place: str) -> None:
+@pytest.mark.parametrize("product", [coded, torch.matmul, only_down_is_rounded])
+def test_other_right_roundings_pass_and_what_they_hide_is_counted(product: Product, place: str) -> None:
     needs("decoder_ffn", place)
-    fused = Fault("keeps_matmul_outputs_in_float32", lambda plan: replace(plan, product=torch.matmul))
-    seats = bench("decoder_ffn", "w8a16_decode", place).judge(fused).seats
+    other = Fault("rounds_otherwise", lambda plan: replace(plan, product=product))
+    seats = bench("decoder_ffn", "w8a16_decode", place).judge(other).seats
     assert seats.refused == ()
     (untold,) = (number for number in seats.measured if number.metric == "seam.untold")
-    assert (untold.value, untold.op, untold.at.partition("|")[2]) == (1.0, "reported", "gelu_erf#0")
+    assert (untold.value, untold.op) == (float(product is only_down_is_rounded), "reported")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("product", [coded, torch.matmul])
+def test_the_other_gelu_is_refused_however_matmuls_round(product: Product, place: str) -> None:
+    needs("decoder_ffn", place)
+    erf = f.activation("gelu_erf")
+    other = Fault("gelu_erf_and_rounds_otherwise", lambda plan: replace(erf.change(plan), product=product))
+    refusal = seam_refusal("decoder_ffn", "w8a16_decode", place, other)
+    assert refusal is not None
+    assert refusal.reason == "alternative"
