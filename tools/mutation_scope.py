@@ -18,7 +18,7 @@ SLOW: Final = re.compile("simulation|large|race")
 # One spoiled thing each, in milliseconds: what they see needs no slower test.
 FIRST: Final = re.compile("vectors|accept|plan")
 # These start processes or walk whole families: they are asked about their own module and no other.
-OWN_ONLY: Final = re.compile("bundle|cli|codes|export|lookup|publish|schemas|state_file")
+OWN_ONLY: Final = re.compile("bundle|cli|codes|export|lookup|publish|schemas|state_file|strict")
 
 
 def dotted(root: Path, path: Path) -> str:
