@@ -11,8 +11,8 @@ to see and what its answer means:
 
 The time of such a signature is the log's and not the signer's, so a keyless signer has no window of its own.
 
-``sign`` asks the public services for a certificate and a log entry. It needs a network and an identity token, and is
-the one path of this module that no test runs.
+``sign`` asks the public services for a certificate and a log entry. It needs a network and an identity token; what asks
+them is the one part of this module that no test runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pytest_frt.certs.files import read_some
 from pytest_frt.certs.policy_types import KeylessIdentity, KeylessSigner
 from pytest_frt.certs.reading import Node
 from pytest_frt.certs.strict_json import ENVELOPE, parse
-from pytest_frt.errors import CertificateRefused, MissingExtra
+from pytest_frt.errors import CertificateRefused, MissingExtra, UsageFault
 
 EXTRA: Final = "sigstore"
 MAX_ROOT_BYTES: Final = 1024 * 1024
@@ -124,21 +124,31 @@ def sign(payload: bytes, token: str = "") -> str:
 
     Raises:
         MissingExtra: the extra is not installed.
+        UsageFault: there is no usable identity, or the services cannot be reached.
         CertificateRefused: ``B64`` or ``ENVELOPE``: what came back is around other bytes.
     """
     if find_spec(EXTRA) is None:
         raise MissingExtra("keyless signatures need sigstore", hint=f"pip install 'pytest-frt[{EXTRA}]'")
+    try:
+        bundle = _asked(payload, token)
+    except (importlib.import_module("sigstore.errors").Error, OSError) as fault:  # OSError: no network
+        raise UsageFault(
+            f"no keyless signature could be made: {fault}", hint="check network and identity token, or sign with --key"
+        ) from fault
+    line = json.dumps(json.loads(bundle.to_json()), separators=(",", ":"))
+    if parse_envelope(line.encode()).payload != payload:
+        raise CertificateRefused("ENVELOPE", "the bundle that came back is around another payload")
+    return line
+
+
+def _asked(payload: bytes, token: str) -> Any:  # noqa: ANN401 (as _verifier)
     models, oidc = importlib.import_module("sigstore.models"), importlib.import_module("sigstore.oidc")
     signing, envelopes = importlib.import_module("sigstore.sign"), importlib.import_module("sigstore.dsse")
     trust = models.ClientTrustConfig.production()
     text = token or oidc.detect_credential()
     identity = oidc.IdentityToken(text) if text else oidc.Issuer(trust.signing_config.get_oidc_url()).identity_token()
     with signing.SigningContext.from_trust_config(trust).signer(identity) as signer:
-        bundle = signer.sign_dsse(envelopes.Statement(payload))
-    line = json.dumps(json.loads(bundle.to_json()), separators=(",", ":"))
-    if parse_envelope(line.encode()).payload != payload:
-        raise CertificateRefused("ENVELOPE", "the bundle that came back is around another payload")
-    return line
+        return signer.sign_dsse(envelopes.Statement(payload))
 
 
 @lru_cache(maxsize=8)

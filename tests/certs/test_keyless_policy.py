@@ -22,6 +22,8 @@ def folder(tmp_path: Path) -> Path:
 MALFORMED: dict[str, tuple[str, str, str]] = {
     "unknown_member": ('owner = "acme-ci"', 'owner = "acme-ci"\nanyone = true', "POLICY_SCHEMA"),
     "no_uri": (f'issuer = "{ISSUER}"', 'issuer = "token.example.org"', "POLICY_SCHEMA"),
+    "blank_in_uri": (f'issuer = "{ISSUER}"', f'issuer = "{ISSUER} x"', "POLICY_SCHEMA"),
+    "look_alike_uri": (f'issuer = "{ISSUER}"', f'issuer = "{ISSUER.replace("o", chr(0x43E))}"', "POLICY_SCHEMA"),
     "short_digest": ('sha256 = "', 'sha256 = "0', "DIGEST"),
     "no_root": ('path = "trusted_root.json", ', "", "POLICY_SCHEMA"),
     "owner_missing": ('owner = "acme-ci"\n', "", "POLICY_SCHEMA"),
@@ -40,6 +42,10 @@ def test_one_workflow_under_two_owners_is_refused(world: World, folder: Path) ->
     with pytest.raises(CertificateRefused) as caught:
         trust(world, folder, entry(folder), entry(folder, owner="alice"))
     assert caught.value.refusal_code == "POLICY_DUPKEY"
+
+
+def test_one_owner_may_list_a_workflow_with_two_roots(world: World, folder: Path) -> None:
+    assert len(trust(world, folder, entry(folder), entry(folder, sha256="f" * 64)).keyless) == 2
 
 
 def test_policy_is_shown_with_its_workflows(world: World, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
