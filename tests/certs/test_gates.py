@@ -110,6 +110,23 @@ def test_random_hosts_need_no_host_parity_and_a_policy_that_takes_them(world: Wo
     assert isinstance(world.verify(line, changes=allow)[0], verify.Accepted)
 
 
+def test_plan_on_random_weights_needs_no_host_parity(world: World) -> None:
+    certificate = statement.parse_payload(world.plan(world.payload()))
+    assert isinstance(certificate, statement.PlanCertificate)
+    gates = tuple(row for row in certificate.plan.gates if not row.name.startswith("parity.host."))
+    host = replace(certificate.plan.host, weights="random")
+    assert [gate.name for gate in judge_plan(replace(certificate.plan, gates=gates, host=host), PASSED)]
+    with pytest.raises(CertificateRefused, match="mandatory and absent"):
+        judge_plan(replace(certificate.plan, gates=gates), PASSED)
+
+
+def test_the_gate_that_is_stated_twice_is_named(world: World) -> None:
+    gates = (*world.record.gates, world.record.gates[3], world.record.gates[3], world.record.gates[5])
+    twice = sorted({world.record.gates[3].name, world.record.gates[5].name})
+    with pytest.raises(CertificateRefused, match=f"gate {twice[0]} is stated more than once"):
+        judge(replace(world.record, gates=gates), PASSED)
+
+
 def test_the_table_speaks_of_the_rows_that_runs_write() -> None:
     """A name the run side spells otherwise would make every certificate incomplete."""
     for name in ("parity.seam.reference_ratio", rows.NET_WIN_ROW):
