@@ -89,3 +89,14 @@ def records(draw: st.DrawFn) -> Record:
         seed=draw(COUNTS),
         evidence=tuple(draw(st.lists(EVIDENCE, max_size=3))),
     )  # fmt: skip
+
+
+@st.composite
+def edited(draw: st.DrawFn, data: bytes) -> bytes:
+    """Return bytes after one to three cuts, insertions or flips anywhere."""
+    found = bytearray(data)
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(found)))
+        width = draw(st.integers(0, 3))
+        found[at : at + width] = draw(st.binary(max_size=3))
+    return bytes(found)

@@ -11,24 +11,13 @@ from hypothesis import strategies as st
 from pytest_frt.certs import dsse, policy
 from pytest_frt.certs.policy_types import matches
 from pytest_frt.errors import CertificateRefused
-from tests.certs.properties.strategies import FEW, MANY
+from tests.certs.properties.strategies import FEW, MANY, edited
 from tests.certs.vectors import world
 from tests.fuzz import mutate, targets
 
 SEEDS = st.integers(0, 2**32)
 HONEST = targets.HONEST_LINE
 NAME = hashlib.sha256(targets.HONEST).hexdigest()
-
-
-@st.composite
-def edited(draw: st.DrawFn, data: bytes) -> bytes:
-    """Return bytes after one to three cuts, insertions or flips anywhere."""
-    found = bytearray(data)
-    for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(0, len(found)))
-        width = draw(st.integers(0, 3))
-        found[at : at + width] = draw(st.binary(max_size=3))
-    return bytes(found)
 
 
 @given(edited(HONEST))
