@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from pytest_frt.certs import dsse, keyless, verify
 from pytest_frt.cli import main
 from pytest_frt.errors import CertificateRefused
 from tests.certs.conftest import World
-from tests.certs.sigstore_world import ISSUER, SIGNER
-from tests.certs.test_keyless import entry, trust
+from tests.certs.sigstore_world import ISSUER, SIGNER, Services
+from tests.certs.test_keyless import entry, line, outcome, trust
+
+
+@pytest.fixture(scope="module")
+def services() -> Services:
+    return Services()
 
 
 @pytest.fixture
@@ -55,3 +61,35 @@ def test_policy_is_shown_with_its_workflows(world: World, folder: Path, capsys: 
     assert main(["trust", "show", "--trust", str(file)]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "acme-ci" in line)
     assert row.split() == ["acme-ci", ISSUER, SIGNER]
+
+
+@pytest.mark.parametrize(("less", "code"), [(1, "TRUSTED_ROOT"), (0, "")], ids=["over_the_cap", "at_the_cap"])
+def test_cap_of_the_root(
+    world: World, folder: Path, services: Services, monkeypatch: pytest.MonkeyPatch, less: int, code: str
+) -> None:
+    root = services.trusted_root()
+    (folder / "trusted_root.json").write_bytes(root)
+    monkeypatch.setattr(keyless, "MAX_ROOT_BYTES", len(root) - less)
+    found = outcome(world, trust(world, folder), line(services.sign(world.payload())))
+    assert getattr(found, "code", "") == code
+
+
+def test_broken_root_of_one_workflow_sinks_no_other(world: World, folder: Path, services: Services) -> None:
+    (folder / "trusted_root.json").write_bytes(services.trusted_root())
+    trusted = trust(
+        world, folder, entry(folder, owner="other", sha256="f" * 64), entry(folder, signer="https://x.example")
+    )
+    found = keyless.signers(
+        [dsse.parse_envelope(line(services.sign(world.payload())))], trusted.keyless, trusted.source
+    )
+    assert (found.signers, getattr(found.refusal, "refusal_code", "")) == ((), "TRUSTED_ROOT")
+    trusted = trust(
+        world, folder, entry(folder, owner="other", signer="https://x.example", sha256="f" * 64), entry(folder)
+    )
+    assert isinstance(outcome(world, trusted, line(services.sign(world.payload()))), verify.Accepted)
+
+
+def test_lines_with_keys_are_none_of_its_business(world: World, folder: Path) -> None:
+    trusted = trust(world, folder, entry(folder, sha256="f" * 64))
+    found = keyless.signers([dsse.parse_envelope(world.line())], trusted.keyless, trusted.source)
+    assert found == keyless.KeylessFound((), None)
