@@ -93,3 +93,11 @@ def test_lines_with_keys_are_none_of_its_business(world: World, folder: Path) ->
     trusted = trust(world, folder, entry(folder, sha256="f" * 64))
     found = keyless.signers([dsse.parse_envelope(world.line())], trusted.keyless, trusted.source)
     assert found == keyless.KeylessFound((), None)
+
+
+def test_stranger_among_the_bundles_of_a_certificate_sinks_no_other(
+    world: World, folder: Path, services: Services
+) -> None:
+    (folder / "trusted_root.json").write_bytes(services.trusted_root())
+    bundles = [line(one.sign(world.payload())) for one in (Services(), services)]
+    assert isinstance(outcome(world, trust(world, folder), *bundles), verify.Accepted)

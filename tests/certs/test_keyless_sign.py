@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,6 +48,41 @@ def test_services_that_fail_are_one_message(
     with pytest.raises(UsageFault, match="out of reach") as caught:
         keyless.sign(world.payload())
     assert "--key" in caught.value.hint
+
+
+class Issuer:
+    """A login in a browser, answered at once."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def identity_token(self) -> str:
+        return f"login at {self.url}"
+
+
+@pytest.mark.parametrize(
+    ("token", "ambient", "identity"),
+    [("given", "ambient", "token given"), ("", "ambient", "token ambient"), ("", None, "login at https://oidc")],
+    ids=["given", "of_the_job", "login"],
+)
+def test_identity_is_the_nearest_at_hand(
+    world: World, monkeypatch: pytest.MonkeyPatch, token: str, ambient: str | None, identity: str
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    @contextmanager
+    def signer(who: str) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(sign_dsse=lambda statement: asked.append((who, statement._contents)) or "bundle")
+
+    trust = SimpleNamespace(signing_config=SimpleNamespace(get_oidc_url=lambda: "https://oidc"))
+    monkeypatch.setattr("sigstore.models.ClientTrustConfig.production", lambda: trust)
+    monkeypatch.setattr("sigstore.oidc.detect_credential", lambda: ambient)
+    monkeypatch.setattr("sigstore.oidc.IdentityToken", "token {}".format)
+    monkeypatch.setattr("sigstore.oidc.Issuer", Issuer)
+    context = SimpleNamespace(signer=signer)
+    monkeypatch.setattr("sigstore.sign.SigningContext.from_trust_config", lambda given: given is trust and context)
+    assert keyless._asked(world.payload(), token) == "bundle"
+    assert asked == [(identity, world.payload())]
 
 
 def test_names_that_signing_uses_exist() -> None:
