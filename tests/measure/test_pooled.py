@@ -178,6 +178,12 @@ def test_a_row_repeated_counts_once() -> None:
     assert twice == channel_gains([(bad, FAKE)])
 
 
+def test_of_a_row_repeated_the_first_counts() -> None:
+    bad = scaled(7, 1.05)
+    got = torch.cat([bad[:1], 3 * bad[:1], bad[1:]])
+    assert channel_gains([(got, torch.cat([FAKE[:1], FAKE]))]) == channel_gains([(bad, FAKE)])
+
+
 # Near misses: `plain` and `near_plain` follow a step, `scheme` and `near` are those rounded, the candidate has noise.
 STEP = 0.002 * draw(ROWS, WIDTH, seed=3)
 
