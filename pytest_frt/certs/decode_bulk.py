@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from pytest_frt.certs.shape import (
     Misfit,
@@ -35,16 +35,16 @@ _SAMPLE: Final = re.compile(r"(?:[0-9]{1,3}:)?-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]
 
 def seats(value: object, structure: str) -> tuple[SeatRecord, ...]:
     """Return seats of one structure, each at a place of its own."""
-    found = array(lambda item: _seat(item, structure))(value)
+    found = array(record(partial(_seat, structure), *_SEAT))(value)
     places = [place for seat in found for place in seat.facts.seat.places]
     if not found or len(set(places)) != len(places):
         raise Misfit("is not a non-empty array of seats at different places")
     return found
 
 
-def _seat(value: object, structure: str) -> SeatRecord:
-    facts, of = record(partial(SeatFacts, structure), *_FACTS)(value), members(value)
-    return SeatRecord(facts, member(of, "weights", digest_set), member(of, "scales", _SCALES))
+def _seat(structure: str, *found: Any) -> SeatRecord:  # noqa: ANN401 (what the readers of _SEAT return)
+    *facts, weights, scales = found
+    return SeatRecord(SeatFacts(structure, *facts), weights, scales)
 
 
 def _place(value: object) -> Seat:
@@ -68,7 +68,6 @@ def _samples(value: object) -> tuple[str, ...]:
 
 
 _PLACES: Final = word("module", "pair", "routed")
-_SCALES: Final = mapping(real)
 _SLOT: Final = record(SlotRef, ("tensor", text), ("transpose", flag))
 _GATE: Final = record(
     GateRow,
@@ -83,7 +82,7 @@ _GATE: Final = record(
 )
 GATES: Final = array(_GATE)
 """Reader of the gates of a predicate."""
-_FACTS: Final = (  # the members of SeatFacts, in its order
+_SEAT: Final = (  # the members of SeatFacts, in its order, and two more of SeatRecord
     ("at", _place),
     ("variant", text_map),
     ("dims", mapping(integer())),
@@ -91,4 +90,6 @@ _FACTS: Final = (  # the members of SeatFacts, in its order
     ("constants", mapping(lambda value: float(real(value)))),
     ("dtype", identifier),
     ("points", mapping(lambda value: PointAt(text(value)))),
+    ("weights", digest_set),
+    ("scales", mapping(real)),
 )

@@ -14,7 +14,7 @@ from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
 
-from pytest_frt.certs.mandatory import ALTERNATIVES, RULES, groups_for
+from pytest_frt.certs.mandatory import ALTERNATIVES, RULES, GateRule, groups_for
 from pytest_frt.contracts.record import GateRow, PlanRecord, Record
 from pytest_frt.contracts.verdict import Invalid, Pass, Refusal, Verdict
 from pytest_frt.errors import CertificateRefused, EvidenceError
@@ -102,11 +102,12 @@ def _judge_row(row: GateRow, attempts: int, demand: Demand) -> Judged:
     samples, value = _recompute(row, attempts)
     own = Decimal(row.floor)
     _hold(row, value, own, "its own floor")
-    _check_rule(row, own)
+    rule = RULES.get(row.name)
+    _check_rule(row, rule, own)
     for floor in demand.floors:
         if floor.gate == row.name:
             _check_floor(row, value, own, floor)
-    band = _band(row, samples, own)
+    band = _band(row, rule, samples, own)
     if band != "pass" and not demand.allow_warn:
         raise CertificateRefused(
             "GATE_WARN", f"gate {row.name} is in band {band}", hint="allow_warn = true in the policy takes it"
@@ -114,9 +115,8 @@ def _judge_row(row: GateRow, attempts: int, demand: Demand) -> Judged:
     return Judged(row.name, value, row.op, own, row.n, band)
 
 
-def _band(row: GateRow, samples: Sequence[Decimal], own: Decimal) -> str:
+def _band(row: GateRow, rule: GateRule | None, samples: Sequence[Decimal], own: Decimal) -> str:
     """Return ``warn`` when the row says so, or when its worst sample is only that good."""
-    rule = RULES.get(row.name)
     if rule is None or rule.worst is None:
         return row.band
     worst = min(samples) if row.op == ">=" else max(samples)
@@ -124,9 +124,8 @@ def _band(row: GateRow, samples: Sequence[Decimal], own: Decimal) -> str:
     return row.band if _holds(worst, row.op, own) else "warn"
 
 
-def _check_rule(row: GateRow, own: Decimal) -> None:
+def _check_rule(row: GateRow, rule: GateRule | None, own: Decimal) -> None:
     """Hold a row against the built-in table: direction, fold, and the limit nothing may undercut."""
-    rule = RULES.get(row.name)
     folds = rule.folds if rule else _honest_folds(row.op)
     if rule and rule.op != row.op:
         raise CertificateRefused("GATE_OP", f"gate {row.name} is stated as {row.op}, it is {rule.op}")

@@ -17,9 +17,9 @@ T = TypeVar("T")
 Reader = Callable[[object], T]
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,12})?")
+_DECIMAL: Final = re.compile(r"(?!-0(?:\.0*)?$)-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,12})?")
 # Exact float64 constants and float32 scales may be small: more fraction digits than a gate number needs.
-_REAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,60})?")
+_REAL: Final = re.compile(r"(?!-0(?:\.0*)?$)-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,60})?")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9][A-Za-z0-9._+@-]*){0,3}")
 
 
@@ -98,12 +98,13 @@ def mapping(read: Reader[T]) -> Reader[dict[str, T]]:
     """Return the reader of an object whose names are data and whose values are what ``read`` takes."""
 
     def read_mapping(value: object) -> dict[str, T]:
-        of = members(value)
+        if not isinstance(value, dict):
+            raise Misfit("is not an object")
         try:
-            return {name: read(item) for name, item in of.items()}
+            return {name: read(item) for name, item in value.items()}
         except Misfit:
-            for name in of:  # once more, to say where
-                member(of, name, read)
+            for name in value:  # once more, to say where
+                member(value, name, read)
             raise
 
     return read_mapping
@@ -155,12 +156,16 @@ def flag(value: object) -> bool:
 
 def decimal(value: object) -> str:
     """Return a decimal string of a gate."""
-    return _number(value, _DECIMAL)
+    if isinstance(value, str) and _DECIMAL.fullmatch(value):
+        return value
+    raise _no_number(value)
 
 
 def real(value: object) -> str:
     """Return a decimal string of a constant or scale."""
-    return _number(value, _REAL)
+    if isinstance(value, str) and _REAL.fullmatch(value):
+        return value
+    raise _no_number(value)
 
 
 def sha256(value: object) -> str:
@@ -172,18 +177,19 @@ def sha256(value: object) -> str:
 
 def digest_set(value: object) -> str:
     """Return the sha256 of an in-toto digest set; other algorithms are ignored and never sufficient."""
-    found = members(value)
-    if "sha256" not in found:
+    if not isinstance(value, dict):
+        raise Misfit("is not an object")
+    if "sha256" not in value:
         raise Misfit("has no sha256", "DIGEST")
-    return member(found, "sha256", sha256)
+    found = value["sha256"]
+    if isinstance(found, str) and _SHA256.fullmatch(found):
+        return found
+    return member(value, "sha256", sha256)  # which says what is wrong
 
 
-def _number(value: object, grammar: re.Pattern[str]) -> str:
-    if not isinstance(value, str) or not grammar.fullmatch(value):
-        raise Misfit("is not a decimal string", "DECIMAL")
-    if value.startswith("-0") and not value.strip("-0."):
-        raise Misfit("is a negative zero", "DECIMAL")
-    return value
+def _no_number(value: object) -> Misfit:
+    negative_zero = isinstance(value, str) and value.startswith("-0") and not value.strip("-0.")
+    return Misfit("is a negative zero" if negative_zero else "is not a decimal string", "DECIMAL")
 
 
 texts: Final[Reader[tuple[str, ...]]] = array(text)
