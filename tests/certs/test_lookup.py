@@ -70,8 +70,19 @@ PLACES: dict[str, tuple[Where, str]] = {
 def test_path_is_found_and_named(mine: Publisher, where: Where, label: str) -> None:
     (found,) = lookup.locate([where(mine)], no_cache)
     assert found.label.startswith(f"{label} ")
-    assert (found.kernel == mine.project) == (label == "kernel repo")
+    assert (found.kernel == mine.project) == found.published == (label == "kernel repo")
     assert all(path.exists() for path in found.paths)
+
+
+def test_kernel_repo_is_one_with_builds_beside_its_certificates(mine: Publisher) -> None:
+    mine.out.rename(mine.project / "frt-certs")
+    (found,) = lookup.locate([mine.project], no_cache)
+    assert found == lookup.Found(f"project {mine.project}", (mine.project / "frt-certs",))
+    (mine.project / "frt-certs").rename(mine.out)
+    (mine.project / "build").rename(mine.project / "dist")
+    (mine.project / "build/lib").mkdir(parents=True)
+    (found,) = lookup.locate([mine.project], no_cache)
+    assert found == lookup.Found(f"project {mine.project}", (mine.project / "certificates",))
 
 
 @pytest.mark.parametrize("left", lookup.PROJECT)
@@ -89,11 +100,12 @@ def test_release_is_named_by_its_commit(hub: Hub) -> None:
     commit = (hub.home() / "refs/v1").read_text()
     assert found.label == f"release {REPO}@{commit} (v1)"
     assert (found.kernel, found.paths) == (hub.snapshot(commit), (hub.snapshot(commit) / "certificates",))
+    assert found.published
 
 
 def test_wheel_is_named_with_its_version(wheel: str) -> None:
     (found,) = lookup.locate([f"dist:{wheel}"], no_cache)
-    assert found.label == "distribution acme-certs 1.2"
+    assert (found.label, found.published, found.kernel) == ("distribution acme-certs 1.2", True, None)
     assert [path.suffix for path in found.paths] == [".jsonl"]
 
 
@@ -127,15 +139,24 @@ def test_name_on_disk_is_a_path(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(hub.cache.parent)
     for name in (f"{REPO}@v1", "dist:here"):
         Path(name).mkdir(parents=True)
-        assert lookup.locate([name], no_cache)[0].label == f"directory {name}"
+        assert lookup.locate([name], no_cache) == (lookup.Found(f"directory {name}", (Path(name),)),)
+        Path(name).rmdir()
+        Path(name).write_bytes(b"")
+        assert lookup.locate([name], no_cache)[0].label == f"file {name}"
 
 
 @pytest.mark.parametrize("other", ["/a/certs2/x:1", "/a/certs.old:1", "/b/certs/x:1"])
 def test_outcome_belongs_to_the_place_that_holds_it(other: str) -> None:
-    found = lookup.Found("a", (Path("/a/certs"),))
-    assert found.holds("/a/certs/x.jsonl:1")
-    assert found.holds("/a/certs:1")
+    found = lookup.Found("a", (Path("/a/certs"), Path("/a/more.jsonl")))
+    for source in ("/a/certs/x.jsonl:1", "/a/certs:1", "/a/more.jsonl:3", "/a/more.jsonl"):
+        assert found.holds(source)
     assert not found.holds(other)
+
+
+def test_path_object_is_never_a_name(hub: Hub) -> None:
+    for name in (f"{REPO}@v1", "dist:pytest"):
+        assert lookup.locate([Path(name)], no_cache)[0].label == f"file {name}"
+    assert hub.cache.is_dir()
 
 
 def audit(mine: Publisher, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
