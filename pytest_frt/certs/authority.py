@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
 
 from pytest_frt.cell import RecordKey
@@ -151,9 +152,9 @@ def stated(certificate: Certificate, policy: Policy) -> None:
 
 
 def _device_stated(device: DeviceFacts, require: Require) -> None:
-    values = {"kind": device.kind, "arch": device.arch, "name": device.name, "math": device.math, "isa": device.isa}
+    known = {field.name for field in fields(DeviceFacts)}
     for name in require.device:
-        if not values.get(name):
+        if name not in known or not getattr(device, name):
             raise CertificateRefused("DEVICE_MISSING", f"device fact {name} is not stated")
 
 
