@@ -129,6 +129,12 @@ def test_absent_place_says_what_to_do(hub: Hub, word: str, message: str, hint: s
     assert hint in caught.value.hint
 
 
+def test_distribution_without_a_list_of_files_lists_no_certificate(mine: Publisher, wheel: str) -> None:
+    (mine.root / "site/acme_certs-1.2.dist-info/RECORD").unlink()
+    with pytest.raises(UsageFault, match="lists no certificate"):
+        lookup.locate([f"dist:{wheel}"], no_cache)
+
+
 def test_empty_directory_is_a_usage_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageFault, match="neither frt-certs nor certificates"):
