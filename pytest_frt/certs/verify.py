@@ -168,10 +168,11 @@ def _parse(payload: bytes, name: str) -> Certificate | Index:
     try:
         return parse_payload(payload, name)
     except CertificateRefused as refusal:
+        if refusal.refusal_code != "PREDICATE_TYPE":
+            raise
         try:
             return parse_index(payload)
         except CertificateRefused as other:
-            # An index has a type that certificates lack; any other type is none of the three.
             raise (refusal if other.refusal_code == "PREDICATE_TYPE" else other) from None
 
 
