@@ -78,6 +78,7 @@ def test_a_deployers_floor_is_held_against_floor_and_number(world: World) -> Non
     # The rule fixes the margin of net win, so a higher floor asks the number alone; the host kind fixes its metrics.
     assert judge(world.record, floor("latency.net_win", ">=", "1.3"))
     assert judge(world.record, floor("parity.host.top1", ">=", "0.95"))
+    assert judge(world.record, floor("parity.host.cosine", ">=", "0.999", 13))
 
 
 def test_warn_is_taken_where_the_policy_says_so(world: World) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.certs.conftest import World
 
 PASSED, WARNED = Demand("PASSED"), Demand("PASSED", allow_warn=True)
+RATIOS = tuple(f"{process}:1.3{unit}" for process in range(8) for unit in range(3))
 HELD = ("0.9995",) * 12
 
 
@@ -40,6 +41,8 @@ OWN = {
     "one sample by any fold": (own(">=", ("1.2",), "max", "1.2"), "pass"),
     "at its floor": (own(">=", ("1",), "min", "1"), "pass"),
     "below its floor": (own(">=", ("0.999",), "min", "0.999"), "GATE_FAIL"),
+    "a sample of net win": (own(">=", ("0:1.2",), "min", "1.2"), "GATE_SAMPLES"),
+    "net win's fold of ratios": (own(">=", RATIOS, "frt_nw_1", "1.31"), "GATE_SAMPLES"),
     "a warning": (replace(own(">=", ("1.2",), "min", "1.2"), band="warn"), "GATE_WARN"),
 }
 
@@ -83,3 +86,23 @@ def test_worst_sample_of_a_gate_that_wants_little(
 ) -> None:
     gates = distribution(world, worst)
     assert (outcome(world, gates), outcome(world, gates, WARNED)) == (want, where_warnings_are_taken)
+
+
+SLOW = tuple(f"{process}:1.0{unit}" for process in range(8) for unit in range(3))
+SAID = {
+    "a loss": (SLOW, "1.01", 1, r"latency.net_win at attempt 1: \w+: \S"),
+    "too few processes": (RATIOS[:3], "1.31", 1, r"latency.net_win at attempt 1: (\w+: )?\S"),
+    "a first process of another number": (("1:1.31", *RATIOS[3:]), "1.31", 1, "samples are process-major"),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_net_win_that_does_not_hold_says_why(world: World, case: str) -> None:
+    samples, measured, attempts, words = SAID[case]
+    gates = tuple(
+        replace(row, samples=samples, n=len(samples), measured=measured) if row.name == "latency.net_win" else row
+        for row in world.record.gates
+    )
+    with pytest.raises(CertificateRefused, match=words) as caught:
+        judge(replace(world.record, gates=gates, attempts=attempts), PASSED)
+    assert "None" not in caught.value.message
