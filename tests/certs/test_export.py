@@ -85,6 +85,17 @@ def test_one_of_several_certificates_is_chosen_by_name(world: World, capsys: pyt
         assert frt(capsys, "several.frt.intoto.jsonl", "--sigstore-bundle", *words)[0] == UsageFault.exit_code
 
 
+def test_signature_without_a_key_id_is_told_among_the_others(world: World) -> None:
+    plain = json.loads(world.line())
+    del plain["signatures"][0]["keyid"]
+    envelopes = [dsse.parse_envelope(line) for line in (json.dumps(plain).encode(), world.line(key=world.bob))]
+    with pytest.raises(UsageFault) as caught:
+        export.choose_signature(envelopes, "")
+    assert caught.value.hint.endswith(f"here are (no key id), {world.bob.public.keyid}")
+    chosen = export.choose_signature(envelopes[:1], "")
+    assert json.loads(export.sigstore_bundle(*chosen))["verificationMaterial"]["publicKey"] == {"hint": ""}
+
+
 @pytest.mark.skipif(shutil.which("node") is None or not (JS / "node_modules").is_dir(), reason="node packages absent")
 @pytest.mark.usefixtures("folder")
 def test_javascript_accepts_the_bundle(world: World, capsys: pytest.CaptureFixture[str]) -> None:
