@@ -6,8 +6,8 @@ Read in this order to audit what a deployer relies on (about an hour):
 2. ``policy``       the trust file, ``policy_types`` what it says; ``authority`` steps 6 to 8: deny list, time, which
    signers may certify what
 3. ``keys``         Ed25519 keys and files; ``dsse`` envelopes and what exactly is signed
-4. ``strict_json``, ``strict_toml``  what is read at all; ``shape`` readers of one value each; ``reading`` place and code of a
-   value that does not fit
+4. ``strict_json``, ``strict_toml``  what is read at all; ``shape`` readers of one value each; ``reading`` the place
+   and code of a value that does not fit
 5. ``statement``    payload to certificate and back, through ``decode``, ``decode_bulk`` and ``encode``
 6. ``gates``        numbers recomputed from samples; ``mandatory`` which gates, which limits
 7. ``standing``     step 12: what an issuer's ``index`` says; ``state`` what was seen before; ``composition`` plans;
