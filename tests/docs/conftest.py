@@ -67,7 +67,6 @@ class Reader:
     def certify(self, key: Path) -> None:
         """Sign certificates of the tiny host, as a run of pytest would leave them in frt-certs/."""
         worlds = load_file(TESTS / "runtime" / "conftest.py")
-        worlds.KEY = keys.load_private(key)
         model = load_file(self.folder / "world" / "model.py")
         import torch
 
@@ -77,7 +76,9 @@ class Reader:
         now = datetime.now(UTC).replace(microsecond=0)
         world.terms |= {"issued_at": now - timedelta(hours=1), "expires_at": now + timedelta(days=90)}
         world.claims = {"gates": tuple(map(at_the_floor, worlds.GATES))}
-        world.certify()
+        with pytest.MonkeyPatch.context() as patch:  # the module is one for all tests of a process
+            patch.setattr(worlds, "KEY", keys.load_private(key))
+            world.certify()
         shutil.copytree(world.out, self.folder / "frt-certs")
 
 
