@@ -13,6 +13,8 @@ from tests.certs.conftest import NOW
 from tests.certs.test_index import REQUIRED, index_of, sha
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.certs.conftest import World
 
 SECOND = timedelta(seconds=1)
@@ -110,3 +112,21 @@ def test_an_index_stands_to_the_second(world: World, issued: object, expires: ob
     assert codes == ({expected} if expected else set())
     accepted = [one for one in outcomes if isinstance(one, verify.Accepted)]
     assert len(accepted) == (0 if expected else 1)
+
+
+def test_files_are_held_against_a_clock_unless_an_audit_says_otherwise(world: World, tmp_path: Path) -> None:
+    past = {"issuedAt": "2026-02-01T00:00:00Z", "expiresAt": "2026-03-01T00:00:00Z"}
+    file = tmp_path / "old.frt.intoto.jsonl"
+    file.write_bytes(world.line(world.spoiled(lambda s: s["predicate"].update(past))))
+    at = NOW.replace(month=2, day=15)
+    (now,) = verify.verify_paths([file], world.policy(), at)
+    (then,) = verify.verify_paths([file], world.policy(), at, audit=True)
+    assert (getattr(now, "code", ""), now.source) == ("EXPIRED", f"{file}:1")
+    assert isinstance(then, verify.Accepted)
+
+
+@pytest.mark.parametrize(("line", "expected"), [("[]", "ENVELOPE"), ("\ud800", "JSON_UTF8"), ("é", "JSON_SYNTAX")])
+def test_lines_may_be_text(world: World, line: str, expected: str) -> None:
+    first, second = verify.verify_set([line, world.line().decode()], world.policy(), world.now)
+    assert (getattr(first, "code", ""), first.source) == (expected, "line 1")
+    assert isinstance(second, verify.Accepted)

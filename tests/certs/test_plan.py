@@ -95,11 +95,31 @@ def test_spoiled_plan(world: World, spoil: Callable[[dict[str, Any]], object], c
     assert plan.code == code
 
 
-def test_a_plan_needs_a_rule_for_its_host_and_device(world: World) -> None:
+@pytest.mark.parametrize(
+    "change", [('hosts = ["toy"]', 'hosts = ["other"]'), ('devices = ["cpu"]', 'devices = ["h200"]')]
+)
+def test_a_plan_needs_a_rule_for_its_host_and_device(world: World, change: tuple[str, str]) -> None:
     member = world.payload()
     lines = world.line(member), world.line(world.plan(member))
-    *_, plan = world.verify(*lines, changes=(('hosts = ["toy"]', 'hosts = ["other"]'),))
+    *_, plan = world.verify(*lines, changes=(change,))
     assert plan.code == "NO_RULE"
+
+
+def test_a_plan_may_replace_classes_that_a_member_does_not(world: World) -> None:
+    member = world.payload()
+    wider = replace(world.record.host, module_source=world.record.host.module_source | {"Other": "b" * 64})
+    cell, plan = world.verify(world.line(member), world.line(world.plan(member, host=wider)))
+    assert isinstance(plan, verify.Accepted)
+    assert cell.activates
+
+
+def test_a_plan_is_no_member_of_a_plan(world: World) -> None:
+    inner = world.plan(world.payload())
+    digest = {"sha256": hashlib.sha256(inner).hexdigest()}
+    outer = world.spoiled(spoil_subject(digest=digest), world.plan(world.payload(), seed=9))
+    _, first, second = world.verify(world.line(world.payload()), world.line(inner), world.line(outer))
+    assert isinstance(first, verify.Accepted)
+    assert second.code == "PLAN_MEMBER"
 
 
 def test_payload_is_canonical_json(world: World) -> None:
