@@ -8,6 +8,7 @@ import pytest
 
 from pytest_frt.errors import CertificateRefused
 from tests.fuzz import mutate
+from tests.fuzz.keep import steps
 from tests.fuzz.targets import POLICY as TRUSTED
 from tests.fuzz.targets import TARGETS, judged, seeds, taken
 
@@ -58,3 +59,10 @@ def test_mutations_repeat_and_change() -> None:
     assert len(set(made.values())) > 15
     assert mutate.document(b"{", 1) is None
     assert len({mutate.lines(b"a = 1\nb = 2", seed) for seed in range(40)}) > 5
+
+
+def test_inputs_are_told_apart_by_the_lines_they_reach() -> None:
+    plain, refused = (steps(TARGETS["dialect"], data) for data in (b"[1]", b"[1"))
+    assert plain - refused
+    assert refused - plain
+    assert steps(TARGETS["dialect"], b"[2]") == plain
