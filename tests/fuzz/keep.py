@@ -38,11 +38,12 @@ def steps(target: Callable[[bytes], None], data: bytes) -> set[Step]:
             last[frame] = frame.f_lineno
         return trace
 
+    before = sys.gettrace()
     sys.settrace(trace)
     try:
         target(data)
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     return found
 
 
