@@ -38,7 +38,7 @@ def test_a1_plain(world: World) -> None:
 def test_a2_two_signers_on_two_lines_add_up(world: World) -> None:
     payload = world.payload()
     found = accepted(world.verify(world.line(payload), world.line(payload, world.bob), changes=TWO))
-    assert found.owners == ("alice", "bob")
+    assert (found.owners, found.source) == (("alice", "bob"), "line 1")
 
 
 def test_a2_two_signers_in_one_envelope(world: World) -> None:
@@ -108,7 +108,8 @@ def test_a_plan_activates_its_members_and_nothing_else(world: World) -> None:
     lines = [world.line(payload) for payload in (member, loose, world.plan(member))]
     cell, other, plan = world.verify(*lines)
     assert (cell.activates, other.activates, plan.activates) == (True, False, True)
-    assert verify.activable([cell, other, plan]) == (cell, plan)
+    refused = world.verify(b"{}")
+    assert verify.activable([cell, *refused, other, plan]) == (cell, plan)
     by_cell = world.verify(*lines, changes=(('composition = "plan"', 'composition = "cell"'),))
     assert all(outcome.activates for outcome in by_cell)
 
