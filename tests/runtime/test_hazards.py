@@ -164,11 +164,16 @@ def test_hazard_is_refused_by_its_code_and_nothing_runs(fresh: World, hazard: st
 
 def closed_above(entry: Path) -> None:
     entry.chmod(0o666)
-    entry.parents[2].chmod(0o700)
+    entry.parents[3].chmod(0o700)  # the folder below it is open, but nobody gets there
+
+
+def own_link(entry: Path) -> None:
+    (entry.parent / "link").symlink_to(entry)
 
 
 HARMLESS: dict[str, Callable[[World], object]] = {
     "own_cache": cache(TRITON, lambda entry: entry.chmod(0o644)),
+    "link_of_our_own": cache(TRITON, own_link),
     "open_entry_behind_a_closed_folder": cache(TRITON, closed_above),
     "extension_of_another_name": lambda _: Path(os.environ[EXTENSIONS], "another").mkdir(parents=True),
     "override_of_another_repo": overridden("acme/toy2=PATH:acme/to=PATH"),

@@ -80,7 +80,8 @@ def add_library(world: World, mark: str = "certified") -> World:
     """Give the kernel a compiled module, which answers from then on."""
     world.rename_kernel()
     native.compiled(native.MODULE, world.kernel / f"_native{native.SUFFIX}", "_native", mark)
-    (world.kernel / "inner.py").write_text("from . import _native\n\n\ndef same(x):\n    return x + 0\n")
+    late = "def late():\n    from . import _late\n\n    return _late.mark()\n"
+    (world.kernel / "inner.py").write_text(f"from . import _native\n\n\ndef same(x):\n    return x + 0\n\n\n{late}")
     return world
 
 
@@ -110,6 +111,17 @@ def test_without_sealed_memory_the_private_copy_runs(world: World, monkeypatch: 
     new = set(mapped()) - before
     assert new
     assert all("frt-verified-" in line for line in new), new
+
+
+@NEEDS_SEALS
+def test_module_that_is_imported_late_runs_from_sealed_memory(world: World) -> None:
+    add_library(world)
+    native.compiled(native.MODULE, world.kernel / f"_late{native.SUFFIX}", "_late", "late")
+    assert world.certify().attach().active
+    assert sys.modules[f"{world.kernel_id}.inner"].late() == "late"
+    late = [line for line in Path("/proc/self/maps").read_text().splitlines() if "_late" in line]
+    assert late
+    assert all("memfd:_late" in line for line in late), late
 
 
 @NEEDS_SEALS
