@@ -110,6 +110,16 @@ def test_hard_link_to_a_foreign_file_is_refused_and_one_of_our_own_is_not(
     assert caught.value.refusal_code == "TREE_FOREIGN"
 
 
+def test_hard_link_to_a_file_of_the_reader_is_taken(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").hardlink_to(folder / "a.py")
+    if os.geteuid() == 0:
+        os.chown(folder / "a.py", OTHER_USER, OTHER_USER)
+        monkeypatch.setattr(os, "geteuid", lambda: OTHER_USER)
+    assert tree.list_files(folder)
+
+
 def test_file_of_another_user_under_one_name_is_taken(folder: Path, tmp_path: Path) -> None:
     """Shared installations belong to somebody else; their bytes are hashed while they are copied."""
     if os.geteuid() != 0:
