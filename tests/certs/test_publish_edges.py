@@ -1,0 +1,101 @@
+"""Publishing at its edges: repeated lines, unreadable sets, two signers of one index, what a failure undoes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_frt.certs import publish, store
+from pytest_frt.errors import CertificateRefused, StorageFault
+from tests.certs.conftest import World
+from tests.certs.releases import Publisher, listing
+from tests.hub import VARIANT
+
+
+@pytest.fixture
+def mine(world: World, tmp_path: Path) -> Publisher:
+    made = Publisher(world, tmp_path)
+    made.certify(made.build())
+    return made
+
+
+def lay(mine: Publisher) -> tuple[str, ...]:
+    return publish.write_shipment(mine.project, publish.plan_shipment(mine.project, [mine.out]))
+
+
+def sets(folder: Path) -> list[Path]:
+    return sorted(folder.rglob(f"*{store.CERTIFICATE_SUFFIX}"))
+
+
+def by_bob(mine: Publisher, file: Path) -> bytes:
+    payload = base64.b64decode(json.loads(file.read_bytes().splitlines()[0])["payload"])
+    return mine.world.line(payload, mine.world.bob) + b"\n"
+
+
+def test_line_that_lies_in_two_files_is_published_once(mine: Publisher) -> None:
+    (file,) = sets(mine.out)
+    file.with_name(f"copy{store.CERTIFICATE_SUFFIX}").write_bytes(file.read_bytes())
+    lay(mine)
+    (published,) = sets(mine.project)
+    assert published.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("where", ["out", "project"])
+def test_set_that_cannot_be_read_is_refused(mine: Publisher, where: str) -> None:
+    lay(mine)
+    folder = mine.out if where == "out" else mine.project / publish.FOLDER
+    os.mkfifo(folder / f"pipe{store.CERTIFICATE_SUFFIX}")
+    with pytest.raises(CertificateRefused, match="pipe") as caught:
+        lay(mine)
+    assert caught.value.refusal_code == "SET_FILE"
+
+
+def test_refused_line_is_named_by_file_and_number(mine: Publisher) -> None:
+    (file,) = sets(mine.out)
+    (mine.project / "build" / VARIANT / "inner.py").write_bytes(b"VALUE = 9\n")
+    with pytest.raises(CertificateRefused) as caught:
+        lay(mine)
+    assert caught.value.message.startswith(f"{file}:1 certifies {VARIANT} ")
+
+
+def test_certificate_without_scales_needs_no_artefact(mine: Publisher) -> None:
+    for path in mine.out.rglob("*"):
+        if path.is_file():
+            path.unlink()
+    mine.certify(mine.project / "build" / VARIANT, calibration=None)
+    next(mine.out.rglob("*.safetensors")).unlink()
+    assert [Path(name).suffix for name in lay(mine)] == [".jsonl"]
+
+
+def test_two_signers_of_one_index_are_both_kept(mine: Publisher) -> None:
+    mine.index(1, "a" * 64)
+    file = mine.out / store.INDEX_NAME
+    lay(mine)
+    file.write_bytes(by_bob(mine, file))
+    assert lay(mine) == (store.INDEX_NAME,)
+    lines = (mine.project / publish.FOLDER / store.INDEX_NAME).read_bytes().splitlines()
+    keyids = {json.loads(line)["signatures"][0]["keyid"] for line in lines}
+    assert keyids == {mine.world.alice.public.keyid, mine.world.bob.public.keyid}
+
+
+def test_failure_puts_a_changed_set_back(mine: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay(mine)
+    before = listing(mine.project)
+    (file,) = sets(mine.out)
+    file.write_bytes(by_bob(mine, file))
+    mine.index(1, "a" * 64)
+    real = publish.write_atomic
+
+    def write(path: Path, data: bytes) -> None:
+        if path.name == store.INDEX_NAME:
+            raise StorageFault("disk full")
+        real(path, data)
+
+    monkeypatch.setattr(publish, "write_atomic", write)
+    with pytest.raises(StorageFault):
+        lay(mine)
+    assert listing(mine.project) == before
