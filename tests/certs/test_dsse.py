@@ -70,3 +70,16 @@ def test_only_a_bundle_with_a_certificate_keeps_its_line(world: World, material:
     whole = {"mediaType": BUNDLE_TYPE, "verificationMaterial": material, "dsseEnvelope": document(world)}
     line = json.dumps(whole).encode()
     assert parse_envelope(line).bundle == (line if kept else b"")
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [("____", b"\xff\xff\xff"), ("----", b"\xfb\xef\xbe"), ("////", b"\xff\xff\xff"), ("++++", b"\xfb\xef\xbe")],
+)
+def test_either_alphabet_alone(world: World, text: str, data: bytes) -> None:
+    assert parse_envelope(json.dumps(document(world) | {"payload": text}).encode()).payload == data
+
+
+@pytest.mark.parametrize("payload", ["+_AA", "/_AA", "-+AA", "-/AA", 7, None, ["QQ=="], ""])
+def test_what_is_no_base64(world: World, payload: object) -> None:
+    assert code(json.dumps(document(world) | {"payload": payload}).encode()) == "B64"
