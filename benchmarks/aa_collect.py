@@ -31,9 +31,9 @@ from pytest_frt.lab.timing import TimingLab, TimingPlan
 from pytest_frt.lab.timing_group import Ask, TimingGroup
 from pytest_frt.registry import Registry
 from pytest_frt.run import clocking, proof
-from pytest_frt.run.bench import PRELOAD
 from pytest_frt.run.progress import Progress
 from pytest_frt.run.stages import Stages
+from pytest_frt.run.workshop import PRELOAD
 from pytest_frt.seat.noarch import build_noarch, read_project
 from pytest_frt.settings import default_cache
 from pytest_frt.spec import codec

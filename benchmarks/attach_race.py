@@ -116,13 +116,14 @@ def forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def race(tries: int, seed: int, *, library: bool = True) -> Tally:
+def race(tries: int, seed: int, *, library: bool = True, until_wrong: bool = False) -> Tally:
     """Attach ``tries`` times while files are exchanged.
 
     Args:
         tries: Processes that attach, one after the other.
         seed: Of the exchanges.
         library: Race for a compiled library as well.
+        until_wrong: End with the first try in which a wrong byte ran.
     """
     torch.set_num_threads(1)  # threads do not survive a fork
     settings = load_file(race_world.TESTS / "conftest.py")
@@ -143,6 +144,8 @@ def race(tries: int, seed: int, *, library: bool = True) -> Tally:
         with race_world.rewriters(targets, root / "spare", seed, REWRITERS):
             for _ in range(tries):
                 tally.add(forked(lambda: attempt(world)))
+                if until_wrong and tally.wrong:
+                    break
         tally.seconds = time.monotonic() - start
         last = forked(lambda: attempt(world))
         if last["end"] != ACTIVE or not last["right"]:

@@ -45,8 +45,12 @@ def install(site: Path) -> Path:
     found = metadata.distribution("pytest-frt")
     info = site / f"pytest_frt-{found.version}.dist-info"
     info.mkdir()
-    for name, text in (("METADATA", str(found.metadata)), ("entry_points.txt", found.read_text("entry_points.txt"))):
-        (info / name).write_text(text or "", encoding="utf-8")
+    # A checkout that was built has the metadata of an egg beside its packages. As text: a description that is parsed
+    # and written anew is no valid header in every Python.
+    texts = {"METADATA": ("METADATA", "PKG-INFO"), "entry_points.txt": ("entry_points.txt",)}
+    for name, sources in texts.items():
+        text = next(filter(None, map(found.read_text, sources)), "")
+        (info / name).write_text(text, encoding="utf-8")
     return site
 
 

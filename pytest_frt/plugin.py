@@ -47,6 +47,7 @@ __all__ = [
 SUITE: Final = Path(__file__).parent / "suite"
 SUITE_FILE: Final = "test_cells.py"
 NAME: Final = "frt-session"
+SHOP: Final = pytest.StashKey["Workshop"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -120,20 +121,34 @@ def _begin(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_frt_plan(settings: RunConfig, registry: Registry) -> RunPlan:
-    """Plan by crossing the registry with the selection."""
+def pytest_frt_plan(config: pytest.Config, settings: RunConfig, registry: Registry) -> RunPlan:
+    """Plan by crossing the registry with the selection; a run that will judge here starts its fork server first."""
     from pytest_frt.devices.probe import machine_facts
     from pytest_frt.run.plan import plan_run
 
+    if _judges_here(config):
+        from pytest_frt.run.workshop import Workshop
+
+        shop = config.stash[SHOP] = Workshop.of(os.environ, settings.threads)
+        config.add_cleanup(shop.close)
+        shop.client.begin()
     return plan_run(settings, registry, machine_facts())
 
 
+def _judges_here(config: pytest.Config) -> bool:
+    """Report whether our own bench judges in this process: not when collecting, and not in a controller of xdist."""
+    alone = hasattr(config, "workerinput") or not getattr(config.option, "tx", None)
+    return alone and not config.option.collectonly and len(config.hook.pytest_frt_judge.get_hookimpls()) == 1
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_frt_judge(settings: RunConfig, registry: Registry, plan: RunPlan, progress: Progress) -> Judge:
+def pytest_frt_judge(
+    config: pytest.Config, settings: RunConfig, registry: Registry, plan: RunPlan, progress: Progress
+) -> Judge:
     """Judge on the bench of this machine."""
     from pytest_frt.run.bench import Bench
 
-    return Bench(settings, registry, plan, progress, environ=os.environ)
+    return Bench(settings, registry, plan, progress, environ=os.environ, shop=config.stash.get(SHOP, None))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

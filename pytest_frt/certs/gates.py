@@ -16,7 +16,7 @@ from operator import itemgetter
 
 from pytest_frt.certs.mandatory import ALTERNATIVES, RULES, GateRule, groups_for
 from pytest_frt.contracts.record import GateRow, PlanRecord, Record
-from pytest_frt.contracts.verdict import Invalid, Pass, Refusal, Verdict
+from pytest_frt.contracts.verdict import Inconclusive, Invalid, Pass, Refusal, Verdict
 from pytest_frt.errors import CertificateRefused, EvidenceError
 from pytest_frt.rules.net_win import judge_ratios
 from pytest_frt.rules.rows import FRT_NW_1, NET_WIN_ROW, exact, fold
@@ -214,5 +214,7 @@ def _said(verdict: Verdict) -> str:
             return f"{reason}: {detail}"
         case Invalid(guard=guard, detail=detail):
             return f"{guard}: {detail}"
+        case Inconclusive(detail=detail):
+            return f"not decided: {detail}"
         case _:
             return str(verdict)

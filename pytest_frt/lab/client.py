@@ -66,6 +66,7 @@ class LabClient:
         self._limit_s = time_limit_s
         self._targets = targets
         self._server: Launched | None = None
+        self._starting: Launched | None = None
         self._numbers = itertools.count()
 
     def __enter__(self) -> Self:
@@ -73,6 +74,15 @@ class LabClient:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def begin(self) -> None:
+        """Start the server unless it runs, and return at once: it imports its libraries meanwhile.
+
+        Raises:
+            FrtError: the interpreter cannot be started.
+        """
+        if self._server is None:
+            self._starting = self._launched()
 
     def run(self, job: ForkedJob) -> JobReport:
         """Run one job and say what became of it.
@@ -121,9 +131,11 @@ class LabClient:
 
     def close(self) -> None:
         """End the server and kill whatever any job of this client left running; idempotent."""
+        if self._starting is not None:
+            self._starting.kill()  # it has no job, and hears nothing while it imports
         if self._server is not None:
             self._server.end()
-            self._server = None
+        self._server = self._starting = None
         reaper.kill_marked(self._mark)
 
     def _alone(self, job: ForkedJob) -> JobReport:
@@ -169,10 +181,15 @@ class LabClient:
             raise WireFault("the server sent no report")
         return message["id"], from_message(report)
 
-    def _start(self) -> Launched:
+    def _launched(self) -> Launched:
+        if self._starting is not None:
+            return self._starting
         self._log.parent.mkdir(parents=True, exist_ok=True)
         arguments = [argument for name in self._preload for argument in ("--preload", name)]
-        server = launch("pytest_frt.lab.server", arguments, environment=self._environment, log=self._log)
+        return launch("pytest_frt.lab.server", arguments, environment=self._environment, log=self._log)
+
+    def _start(self) -> Launched:
+        server, self._starting = self._launched(), None
         try:
             server.channel.receive(START_LIMIT_S)
         except (PeerGone, PeerSilent) as fault:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_frt.contracts.job import TimingJob
-from pytest_frt.lab import reaper
+from pytest_frt.lab import priority, reaper
 from pytest_frt.lab.launch import Launched, worker_environment
 from pytest_frt.lab.locks import DeviceLock
 from pytest_frt.lab.timing_process import BASE, Limits, ProcessLost, TimingProcess, start
@@ -75,7 +75,8 @@ class Fleet:
     def begin(self, count: int, threads: int, libraries: Sequence[str]) -> None:
         """Start processes that import ``libraries`` and wait for a job, until there are ``count``; returns at once.
 
-        They share the device while they import: who wants it alone waits for them.
+        They share the device while they import: who wants it alone waits for them. Where this process may take it back,
+        they yield the cores to everything else until they are given a job.
 
         Args:
             count: Processes that wait.
@@ -90,6 +91,7 @@ class Fleet:
             for _ in range(missing):
                 folder = self._folder()
                 launched = start(folder, self._environment(folder, threads), lent)
+                priority.lower(launched.process.pid)
                 self._ahead.append(Ahead(launched, folder, threads))
                 with suppress(PeerGone, PeerSilent):  # seen when a job is given to it
                     launched.channel.send({"libraries": list(libraries)})
@@ -145,7 +147,8 @@ class Fleet:
         """Return a process that waits for a job and lives; others are ended."""
         while self._ahead:
             one = self._ahead.popleft()
-            if one.threads == threads and one.launched.process.poll() is None:
+            alive = one.threads == threads and one.launched.process.poll() is None
+            if alive and priority.restore(one.launched.process.pid):
                 return one
             one.launched.kill()
         return None

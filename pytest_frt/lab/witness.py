@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,14 @@ def _label(checkpoint: Checkpoint) -> str:
     if checkpoint.kind == "synthetic":
         return checkpoint.recipe
     return "sha256:" + ",".join(file_digest(Path(name)) for name in checkpoint.files)
+
+
+def _labelled(checkpoint: Checkpoint) -> Future[str]:
+    """Begin to hash a checkpoint: reading and hashing files leaves the interpreter to everything else."""
+    pool = ThreadPoolExecutor(1)
+    label = pool.submit(_label, checkpoint)
+    pool.shutdown(wait=False)
+    return label
 
 
 def compare_checkpoint(model: nn.Module, checkpoint: Checkpoint) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
@@ -203,6 +212,7 @@ def run(job: WitnessJob) -> None:
     host = hosting.build(job.host)
     drawn = hosting.split(host, job.host)
     checkpoint = host.program.checkpoint(job.host.request)
+    labelled = _labelled(checkpoint)
     null = NullControl(
         *compare_checkpoint(host.model, checkpoint), *repeat_control(host, drawn.heldout[:1], job.judged)
     )
@@ -233,7 +243,7 @@ def run(job: WitnessJob) -> None:
         projection=host.program.projection(host.model),
         seats=seats,
         weights=host.spec.weights[job.host.request.size],
-        checkpoint=_label(checkpoint),
+        checkpoint=labelled.result(),
     )
     hasher = WeightHasher()
     evidence = WitnessEvidence(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING
 from pytest_frt.contracts.verdict import Crashed, Invalid, NotRun, Pass, Refusal, Verdict
 from pytest_frt.errors import EvidenceError, StorageFault
 from pytest_frt.gates import contract, null_control
-from pytest_frt.lab.client import LabClient
 from pytest_frt.rules.fold import RECORD_GATES
 from pytest_frt.run import evidence, proof, shown
 from pytest_frt.run.clocking import Clock, Course, Entrant
@@ -21,6 +18,7 @@ from pytest_frt.run.results import GateResult, UnionResult
 from pytest_frt.run.settle import Question, Settled, Settling, required_checks
 from pytest_frt.run.stages import Stages, Witnessed
 from pytest_frt.run.union import Unions, contested
+from pytest_frt.run.workshop import JOB_S, PRELOAD, Workshop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
     from pytest_frt.run.progress import Progress
 
 COMPILED = "compiled"
-PRELOAD = ("torch", "safetensors", "transformers", "transformers.modeling_utils")
-"""Libraries the fork server imports once; a missing one is skipped by the server."""
 
 
 def _moved(gate: str, files: Sequence[str]) -> Invalid:
@@ -54,7 +50,7 @@ class Effort:
         timing: How much timing is collected; None for what the rule in force needs.
     """
 
-    job_s: float = 900.0
+    job_s: float = JOB_S
     timing: TimingPlan | None = None
 
 
@@ -68,6 +64,7 @@ class Bench:
         progress: Where to say what is going on.
         environ: Environment of the run; workers get the scrubbed part of it.
         effort: How much it may spend.
+        shop: Where its workers live, when that was made before; it is closed with the bench.
     """
 
     def __init__(
@@ -79,24 +76,18 @@ class Bench:
         *,
         environ: Mapping[str, str],
         effort: Effort | None = None,
+        shop: Workshop | None = None,
     ) -> None:
         effort = effort or Effort()
         self._config, self._registry, self._plan, self._progress = config, registry, plan, progress
         self._kept = {one.plan.id: one for one in plan.kept}
         self._records = (*plan.records, *(one.plan for one in plan.kept))
         self._sources = Sources(registry, self._records)
-        self._root = Path(tempfile.mkdtemp(prefix="frt-"))
-        self._client = LabClient(
-            self._root / "lab",
-            environ=environ,
-            threads=config.threads,
-            preload=PRELOAD,
-            time_limit_s=effort.job_s,
-        )
-        self._stages = Stages(self._client, self._root / "jobs", config.seed, progress)
+        self._shop = shop or Workshop.of(environ, config.threads, effort.job_s)
+        self._stages = Stages(self._shop.client, self._shop.root / "jobs", config.seed, progress)
         self._clock = Clock(
             Path(config.out),
-            self._root,
+            self._shop.root,
             environ,
             quick=config.quick,
             seed=config.seed,
@@ -160,8 +151,13 @@ class Bench:
                 if record.key.cell.structure not in names:
                     names.append(record.key.cell.structure)
             folders = [str(entry.folder) for entry in self._registry.structures.values()]
+            self._begin_timing(host, PRELOAD)
             self._witnesses[host] = self._stages.witness(host, judged, folders)
         return self._witnesses[host]
+
+    def _begin_timing(self, host: HostRef, libraries: Sequence[str]) -> None:
+        if self._config.timing:
+            self._clock.begin(host.threads, libraries)
 
     def limits(self, structure: str) -> tuple[Limit, ...]:
         """Return a structure's own limits."""
@@ -170,8 +166,7 @@ class Bench:
     def close(self) -> None:
         """End every worker and remove working files; idempotent."""
         self._clock.close()
-        self._client.close()
-        shutil.rmtree(self._root, ignore_errors=True)
+        self._shop.close()
 
     def _null_control(self, record: RecordPlan) -> GateResult:
         witnessed = self.witness(record.host)
@@ -194,8 +189,7 @@ class Bench:
         before = self._sources.anywhere()
         if changed := self._sources.changed(record):
             return Settled({"seats": _moved("seats", changed)}, {}, (), (), None)
-        if self._config.timing:
-            self._clock.begin(record.host.threads, witnessed.evidence.libraries)
+        self._begin_timing(record.host, witnessed.evidence.libraries)
         limits = {record.unit.structure: self.limits(record.unit.structure)}
         question = Question(record.host, (record.unit,), record.key.phase, record.key.form, limits)
         settled = Settling(self._stages, question, witnessed, lifecycle=True).run()

@@ -197,7 +197,7 @@ def hurried(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], 
     def limit(seconds: float) -> None:
         for host in {record.host.name: record.host for record in trial.records.values()}.values():
             trial.bench.witness(host)
-        monkeypatch.setattr(trial.bench._client, "_limit_s", seconds)
+        monkeypatch.setattr(trial.bench._shop.client, "_limit_s", seconds)
 
     return limit
 

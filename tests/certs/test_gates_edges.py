@@ -93,7 +93,7 @@ LOSS = tuple(f"{process}:0.9{unit}" for process in range(8) for unit in range(3)
 EVEN = tuple(f"{process}:{ratio}" for process in range(8) for ratio in ("1.01", "1.05") * 5)
 SAID = {
     "a loss": (LOSS, "0.91", 1, "no_win: pooled median"),
-    "all units and no decision": (EVEN, "1.03", 1, r"at attempt 1: Inconclusive\("),
+    "all units and no decision": (EVEN, "1.03", 1, r"at attempt 1: not decided: \S"),
     "a few units that decide nothing": (SLOW, "1.01", 1, r"latency.net_win at attempt 1: \w+: \S"),
     "too few processes": (RATIOS[:3], "1.31", 1, r"latency.net_win at attempt 1: (\w+: )?\S"),
     "a first process of another number": (("1:1.31", *RATIOS[3:]), "1.31", 1, "samples are process-major"),

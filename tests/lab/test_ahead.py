@@ -86,10 +86,18 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-@pytest.mark.parametrize(("threads", "spoil"), [(1, kill), (7, lambda _: None)], ids=["it died", "other threads"])
+def keep_low(process: subprocess.Popen[bytes]) -> None:
+    os.setpriority(os.PRIO_PROCESS, process.pid, 19)
+
+
+SPOILED = {"it died": (1, kill), "other threads": (7, lambda _: None), "it yields for good": (1, keep_low)}
+
+
+@pytest.mark.parametrize(("threads", "spoil"), SPOILED.values(), ids=SPOILED)
 def test_process_that_cannot_serve_is_nobodys_fault(
-    crowd: Crowd, toy: Any, threads: int, spoil: Callable[[Any], None]
+    crowd: Crowd, toy: Any, threads: int, spoil: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pytest_frt.lab.priority.restorable", lambda: False)
     fleet = crowd.fleet()
     fleet.begin(1, threads, ())
     spoil(crowd.started[0])

@@ -158,3 +158,23 @@ def _alive(pid: int) -> bool:
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     return Path(f"/proc/{pid}").exists()
+
+
+def test_server_that_was_started_ahead_runs_the_jobs(light: LabClient, scripted: ScriptedJob) -> None:
+    with light as client:
+        client.begin()
+        client.begin()
+        ahead = client._starting
+        assert ahead is not None
+        assert isinstance(client.run(scripted("pass")), Done)
+        assert client._server is ahead
+        client.begin()
+        assert client._starting is None
+
+
+def test_server_that_no_job_came_for_is_ended(light: LabClient) -> None:
+    light.begin()
+    ahead = light._starting
+    assert ahead is not None
+    light.close()
+    assert ahead.process.poll() is not None

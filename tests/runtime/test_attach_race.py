@@ -19,7 +19,7 @@ def copied(source, expected, dest, **_):
 
 sources.copy_verified = copied
 imports._Verified.get_source = lambda self, _: self._file.path.read_text()
-tally = attach_race.race(30, 1, library=False)
+tally = attach_race.race(500, 1, library=False, until_wrong=True)
 print("wrong", len(tally.wrong), "sound", tally.sound)
 """
 
