@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_frt.run.config import RunConfig
     from pytest_frt.run.plan import RunPlan
     from pytest_frt.run.progress import Progress
+    from pytest_frt.run.workshop import Workshop
 
 __all__ = [
     "frt_capture",
@@ -47,7 +48,7 @@ __all__ = [
 SUITE: Final = Path(__file__).parent / "suite"
 SUITE_FILE: Final = "test_cells.py"
 NAME: Final = "frt-session"
-SHOP: Final = pytest.StashKey["Workshop"]()
+SHOP: Final[pytest.StashKey[Workshop]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
