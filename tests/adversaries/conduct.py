@@ -29,6 +29,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
         forward="at = (x.untyped_storage().data_ptr(), x.shape)\n"
         "if at not in self.kept: self.kept[at] = self.right(x)\n"
         "return self.kept[at].clone()",
+        other="layout",
     ),
     "keeps_by_fingerprint": bare(
         "parity",

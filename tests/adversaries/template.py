@@ -91,6 +91,7 @@ class Planted:
         top: What the module does when it is imported.
         scheme: Scheme it runs.
         structure: ``decoder_ffn`` on a real host, or ``linear_proj`` on the bare one.
+        other: Reason that chance may put in the place of ``reason``: where memory is handed out, say.
     """
 
     gate: str
@@ -101,6 +102,7 @@ class Planted:
     top: str = ""
     scheme: str = "none"
     structure: str = "decoder_ffn"
+    other: str = ""
 
     def source(self, name: str) -> str:
         """Return the text of the impl module."""
