@@ -115,17 +115,18 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("frt", "certify faster model parts (pytest-frt)")
     for option in OPTIONS:
         flag, dest = f"--frt-{option.name}", option.dest
+        said = option.help.replace("%", "%%")  # argparse formats the help of options, pytest that of ini keys not
         if option.kind in {"flag", "switch"}:
-            group.addoption(flag, dest=dest, action="store_true", default=None, help=option.help)
+            group.addoption(flag, dest=dest, action="store_true", default=None, help=said)
             if option.kind == "switch":
                 group.addoption(f"--frt-no-{option.name}", dest=dest, action="store_false", default=None, help="do not")
         elif option.kind == "list":
             metavar = option.metavar or "GLOB"
-            group.addoption(flag, dest=dest, action="append", default=None, metavar=metavar, help=option.help)
+            group.addoption(flag, dest=dest, action="append", default=None, metavar=metavar, help=said)
         else:
             more = {"nargs": "?", "const": option.const} if option.const else {}
             metavar = option.metavar or "VALUE"
-            group.addoption(flag, dest=dest, default=None, metavar=metavar, help=option.help, **more)
+            group.addoption(flag, dest=dest, default=None, metavar=metavar, help=said, **more)
         if option.kind == "list":
             parser.addini(dest, option.help, type="linelist", default=None)
         else:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_frt.certs import shape
 from pytest_frt.errors import UsageFault
 from pytest_frt.options import BY_KEY, DIMENSIONS, TABLE, Option, nearest, read_table
 from pytest_frt.report import drawing
@@ -156,6 +157,16 @@ def _file(settings: Settings, key: str) -> str | None:
     return str(path) if path else None
 
 
+def _issuer(settings: Settings) -> str:
+    """Return the name that statements will carry: what they cannot hold must be met before anything is measured."""
+    value = str(settings.get("issuer"))
+    try:
+        return shape.identifier(value)
+    except shape.Misfit as fault:
+        said = f"issuer from {settings.origins['issuer']}: {fault.said}"
+        raise UsageFault(said, hint="e.g. acme or acme.org/kernels") from fault
+
+
 def _fraction(settings: Settings) -> tuple[int, int] | None:
     value = settings.get("fraction")
     if value is None:
@@ -221,7 +232,7 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
         cache=str(settings.path("cache") or default_cache()),
         seed=_at_least(settings, "seed", 0, 0),
         sign_key=str(key) if key else None,
-        issuer=settings.get("issuer"),
+        issuer=_issuer(settings),
         quick=quick,
         timing=not settings.get("no_timing"),
         kernel=kernel,

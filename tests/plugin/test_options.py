@@ -138,6 +138,21 @@ def test_unreadable_table_is_a_usage_fault(pytester: pytest.Pytester) -> None:
         read_table(pytester.path)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["a b", " ", "/self", "a/", "a//b", "a/b/c/d/e", "\u00e4", "a\n", "-a"],
+    ids=["blank", "only_blank", "root", "end", "hole", "deep", "umlaut", "line", "dash"],
+)
+def test_issuer_that_no_statement_takes_is_met_at_start(configured: Configured, name: str) -> None:
+    with pytest.raises(UsageFault, match=r"issuer from command line: .* is not an identifier") as caught:
+        run(configured("--frt-host=x", f"--frt-issuer={name}"))
+    assert caught.value.hint
+
+
+def test_issuer_travels_as_written(configured: Configured) -> None:
+    assert run(configured("--frt-host=x", "--frt-issuer=acme.org/kernels")).issuer == "acme.org/kernels"
+
+
 def test_worker_never_learns_of_a_key(configured: Configured, pytester: pytest.Pytester) -> None:
     key = pytester.path / "k.pem"
     key.touch()
@@ -149,6 +164,14 @@ def test_worker_never_learns_of_a_key(configured: Configured, pytester: pytest.P
 def test_every_option_has_a_line_of_help_and_an_ini_key(pytester: pytest.Pytester) -> None:
     config = pytester.parseconfig()
     assert [option.name for option in OPTIONS if not option.help or config.getini(option.dest) is not None] == []
+
+
+def test_help_of_pytest_shows_every_option(pytester: pytest.Pytester) -> None:
+    done = pytester.runpytest_subprocess("--help")
+    assert done.ret == 0
+    said = done.stdout.str()
+    assert [option.name for option in OPTIONS if f"--frt-{option.name}" not in said] == []
+    assert "ratio:2%, parity:10%, outcome" in said
 
 
 def test_kernels_are_given_by_path_or_release_from_everywhere(
