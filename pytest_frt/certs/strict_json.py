@@ -117,6 +117,11 @@ def clean_text(text: str, limit: int = STATEMENT.string) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
+def one_line(text: str) -> str:
+    """Return ``text`` with every character that is not printable written as an escape: file names may hold any."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def _trimmed(text: str) -> str:
     """Drop what carries no value: trailing zeros of a fraction, and the sign of zero."""
     short = text.rstrip("0").rstrip(".") if "." in text else text

@@ -17,6 +17,7 @@ from pytest_frt.certs import verify as verification
 from pytest_frt.certs.codes import next_step
 from pytest_frt.certs.files import read_some, write_new
 from pytest_frt.certs.reading import parse_time, time_text
+from pytest_frt.certs.strict_json import one_line
 from pytest_frt.errors import CertificateRefused, UsageFault
 from pytest_frt.spec.hub_cache import client_cache
 
@@ -169,10 +170,11 @@ def _label(outcome: verification.Outcome, found: Sequence[lookup.Found]) -> str:
 
 def print_outcomes(label: str, outcomes: Sequence[verification.Outcome]) -> None:
     """Print what was found in one place, a line per certificate."""
-    print(f"in {label}: {len(outcomes)} certificates")
+    # Names of files are anybody's words: a line feed or an escape in one must not make a line of its own.
+    print(one_line(f"in {label}: {len(outcomes)} certificates"))
     for outcome in outcomes:
         if isinstance(outcome, verification.Refused):
-            print(f"refused   {outcome.source} {outcome.title} [{outcome.code}] {outcome.message}")
+            print(one_line(f"refused   {outcome.source} {outcome.title} [{outcome.code}] {outcome.message}"))
             print(f"          next: {next_step(outcome.code)}")
         else:
             use = "" if outcome.activates else ", in no accepted plan: not activated"

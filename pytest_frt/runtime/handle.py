@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from pytest_frt.certs.codes import next_step
+from pytest_frt.certs.strict_json import one_line
 from pytest_frt.contracts.evidence import LedgerEntry
 from pytest_frt.runtime.listing import listed
 from pytest_frt.seat.swap import Attachment
@@ -102,10 +103,10 @@ class Handle:
             answers.setdefault(answer, []).append(one.seat)
         lines += [f"  {state:<10} {listed(seats)}  {why}" for (state, why), seats in answers.items()]
         lines += [
-            f"  refused    {one.title or one.source}  [{one.code}] {one.reason}  next: {next_step(one.code)}"
+            one_line(f"  refused    {one.title or one.source}  [{one.code}] {one.reason}  next: {next_step(one.code)}")
             for one in self.refused
         ]
-        lines += [f"  found in   {place}" for place in self.places]
+        lines += [one_line(f"  found in   {place}") for place in self.places]
         return "\n".join(lines)
 
     def report(self) -> tuple[LedgerEntry, ...]:
