@@ -10,6 +10,7 @@ from pytest_frt.cell import RecordKey
 from pytest_frt.certs.index import Index
 from pytest_frt.certs.policy_types import Policy, Require, Rule, matches
 from pytest_frt.certs.reading import time_text
+from pytest_frt.certs.shape import LOCAL
 from pytest_frt.certs.statement import CellCertificate, Certificate, PlanCertificate
 from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.contracts.host import HostFacts
@@ -25,7 +26,7 @@ def deny(certificate: Certificate, policy: Policy) -> None:
     things = {("payload", certificate.payload_sha256)}
     if isinstance(certificate, CellCertificate):
         kernel = certificate.record.kernel
-        things |= {("tree", kernel.tree_digest), ("commit", f"{kernel.repo}@{kernel.revision}")}
+        things |= {("tree", kernel.tree_digest), ("commit", f"{kernel.repo}@{kernel.revision or LOCAL}")}
     else:
         things |= {("payload", member) for member in certificate.plan.members}
     _check_denied(things, policy)

@@ -21,6 +21,7 @@ from pytest_frt.certs.shape import (
     member,
     members,
     record,
+    revision,
     sha256,
     text,
     text_map,
@@ -38,9 +39,6 @@ from pytest_frt.contracts.record import (
 )
 from pytest_frt.errors import CertificateRefused, SpecError
 
-LOCAL_REVISIONS: Final = ("", "local")  # a build that came from no Hub commit
-# A branch name moves; only a commit is a claim worth stating.
-_REVISION: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _VERSIONED: Final = re.compile(r"([a-z][a-z0-9_]*)@([1-9][0-9]{0,5})")
 
 
@@ -173,10 +171,7 @@ def _kernel(value: object) -> KernelFacts:
 
 
 def _revision(value: object) -> str:
-    revision = text(value)
-    if revision not in LOCAL_REVISIONS and not _REVISION.fullmatch(revision):
-        raise Misfit("is not a commit of 40 or 64 hex digits, nor empty or 'local' for a local build")
-    return revision
+    return "" if value == "" else revision(value)  # empty says the same as ``local``
 
 
 def _host(value: object) -> HostFacts:

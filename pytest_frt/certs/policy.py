@@ -34,6 +34,7 @@ from pytest_frt.certs.policy_types import (
     matches,
 )
 from pytest_frt.certs.reading import Node
+from pytest_frt.certs.shape import revision
 from pytest_frt.certs.strict_toml import parse_toml
 from pytest_frt.errors import CertificateRefused
 
@@ -232,7 +233,7 @@ def _deny(node: Node) -> Deny:
         raise node.wrong("one of payload, tree, key, or repo with revision")
     match kinds[0]:
         case "repo":
-            commit = f"{node.get('repo').identifier()}@{node.get('revision').identifier()}"
+            commit = f"{node.get('repo').identifier()}@{node.get('revision').read(revision)}"
             return Deny("commit", commit, reason)
         case "key":
             return Deny("key", parse_public(node.get("key").text()).text, reason)

@@ -16,7 +16,12 @@ from pytest_frt.certs.strict_json import MAX_INT
 T = TypeVar("T")
 Reader = Callable[[object], T]
 
+LOCAL: Final = "local"
+"""The revision of a build that came from no Hub commit."""
+
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
+# A branch name moves and a short commit may name two; only a whole commit is a claim worth stating.
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DECIMAL: Final = re.compile(r"(?!-0(?:\.0*)?$)-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,12})?")
 # Exact float64 constants and float32 scales may be small: more fraction digits than a gate number needs.
 _REAL: Final = re.compile(r"(?!-0(?:\.0*)?$)-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,60})?")
@@ -173,6 +178,13 @@ def sha256(value: object) -> str:
     if isinstance(value, str) and _SHA256.fullmatch(value):
         return value
     raise Misfit("is not a sha256 of 64 lower-case hex digits", "DIGEST")
+
+
+def revision(value: object) -> str:
+    """Return a whole commit of 40 or 64 lower-case hex digits, or ``local``."""
+    if isinstance(value, str) and (value == LOCAL or _COMMIT.fullmatch(value)):
+        return value
+    raise Misfit(f"is not a whole commit of 40 or 64 lower-case hex digits, nor {LOCAL!r} for a local build")
 
 
 def digest_set(value: object) -> str:

@@ -27,7 +27,7 @@ revision = "bytes"                # kernels are bound by bytes; a commit is info
 composition = "plan"              # activate what was judged together; "cell" takes loose cells
 allow_warn = false                # true takes gates that only reached their warn band
 allow_synthetic = false           # true takes hosts on random weights (continuous integration)
-# deny = [{{ tree = "<sha256>", reason = "..." }}]   also: payload, key, or repo with revision
+# deny = [{{ tree = "<sha256>", reason = "..." }}]   also: payload, key, or repo with revision (whole, or local)
 # allow_rollback = [{{ payload = "<sha256>", reason = "..." }}]   an older certificate that is kept on purpose
 
 [index]                           # a publisher's signed list of what is current and what is revoked

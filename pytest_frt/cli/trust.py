@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_frt.certs import keys, policy, policy_edit, statement
+from pytest_frt.certs import keys, policy, policy_edit, shape, statement
 from pytest_frt.certs.files import read_some, write_new
 from pytest_frt.certs.keys import PublicKey
 from pytest_frt.certs.policy_types import Policy, Rule, TrustedKey
 from pytest_frt.certs.reading import parse_time, time_text
+from pytest_frt.certs.shape import Misfit
 from pytest_frt.certs.starter import KEY_AFTER, KEY_BEFORE, starter_policy
 from pytest_frt.cli.certs import DEFAULT_TRUST
 from pytest_frt.errors import UsageFault
@@ -51,7 +52,7 @@ def add_commands(subparsers: Subparsers) -> None:
     what.add_argument("--key", metavar="KEY", help="public key file or text, or the key id of a trusted key")
     what.add_argument("--payload", metavar="SHA256", help="a certificate by its name")
     what.add_argument("--tree", metavar="SHA256", help="a kernel by its tree digest")
-    what.add_argument("--commit", metavar="REPO@REVISION", help="a kernel by its commit")
+    what.add_argument("--commit", metavar="REPO@REVISION", help="a kernel by its whole commit, or local")
     less.add_argument("--reason", required=True, help="why; it is shown with every refusal")
     _add_trust(less)
     less.set_defaults(func=revoke)
@@ -173,7 +174,14 @@ def _deny(args: argparse.Namespace, trusted: Policy) -> tuple[policy_edit.Edit, 
     if args.commit:
         repo, _, revision = args.commit.rpartition("@")
         if not repo:
-            raise UsageFault(f"{args.commit} is no commit", hint="write REPO@REVISION")
+            raise UsageFault(f"--commit {args.commit} is no commit", hint="write REPO@REVISION")
+        try:
+            shape.revision(revision)
+        except Misfit as fault:
+            raise UsageFault(
+                f"--commit {args.commit}: {revision!r} {fault.said}",
+                hint="certificates name whole commits, so nothing shorter ever matches: write all of it",
+            ) from None
         return _denied({"repo": repo, "revision": revision}, ("commit", args.commit), trusted, args.reason)
     kind, value = ("payload", args.payload) if args.payload else ("tree", args.tree)
     return _denied({kind: value}, (kind, value), trusted, args.reason)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_frt.certs import keys, policy
+from pytest_frt.certs import authority, keys, policy, statement
 from pytest_frt.certs.starter import starter_policy
 from pytest_frt.errors import CertificateRefused
 
@@ -65,6 +66,25 @@ def code_of(text: str | bytes) -> str:
     with pytest.raises(CertificateRefused) as caught:
         policy.parse(text if isinstance(text, bytes) else text.encode())
     return caught.value.refusal_code
+
+
+@pytest.mark.parametrize("revision", ["214494d4", "main", "A" * 40, "a" * 39, "a" * 63, "", "Local"], ids=repr)
+def test_a_revision_that_no_certificate_states_is_not_denied(world: World, revision: str) -> None:
+    deny = f'deny = [{{ repo = "a/b", revision = "{revision}", reason = "x" }}]'
+    with pytest.raises(CertificateRefused, match=r"deny\[0\]\.revision is not a whole commit") as caught:
+        policy.parse(world.policy_text.replace("deny = []", deny, 1).encode())
+    assert caught.value.refusal_code == "POLICY_SCHEMA"
+
+
+@pytest.mark.parametrize("stated", ["", "local"], ids=["unnamed", "local"])
+def test_denied_local_builds_of_a_repo_stay_denied_however_they_say_it(world: World, stated: str) -> None:
+    kernel = replace(world.record.kernel, revision=stated)
+    deny = f'deny = [{{ repo = "{kernel.repo}", revision = "local", reason = "x" }}]'
+    trusted = policy.parse(world.policy_text.replace("deny = []", deny, 1).encode())
+    certificate = statement.parse_payload(world.payload(replace(world.record, kernel=kernel)))
+    with pytest.raises(CertificateRefused) as caught:
+        authority.deny(certificate, trusted)
+    assert caught.value.refusal_code == "DENIED"
 
 
 @pytest.mark.parametrize(("old", "new", "code"), [case[1:] for case in SPOILED], ids=[case[0] for case in SPOILED])

@@ -74,6 +74,11 @@ def test_a_second_key_of_an_owner_is_not_a_second_signer(trust: Path) -> None:
     assert policy.load(trust).rules[0].signers == frozenset({"alice"})
 
 
+PARTIAL = {
+    "short": "214494d4", "a branch": "main", "upper case": "A" * 40, "one digit short": "a" * 39,
+    "one digit long": "a" * 41, "between both lengths": "a" * 63, "empty": "", "local in capitals": "Local",
+}  # fmt: skip
+"""No certificate states such a revision, so to deny it would deny nothing."""
 REFUSED: dict[str, tuple[list[str], str]] = {
     "an issuer without a rule": (["add-key", CAROL.text, "--owner", "carol", "--rule", "acne"], "issuers are acme"),
     "a weak key": (["add-key", f"ed25519:AQ{'A' * 41}=", "--owner", "x"], "KEY_WEAK"),
@@ -84,6 +89,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["add-key", CAROL.text, "--owner", "x", "--until", "2020-01-01T00:00:00Z"], "POLICY_SCHEMA"),
     "a half digest": (["revoke", "--payload", "dd", "--reason", "x"], "DIGEST"),
     "a commit without a revision": (["revoke", "--commit", "acme/ffn", "--reason", "x"], "REPO@REVISION"),
+    **{
+        f"commit {what}": (["revoke", "--commit", f"acme/ffn@{revision}", "--reason", "x"], "--commit acme/ffn@")
+        for what, revision in PARTIAL.items()
+    },
     "an empty reason": (["revoke", "--tree", DIGEST, "--reason", ""], "printable"),
     "a reason of two lines": (["revoke", "--tree", DIGEST, "--reason", "a\nb"], "printable"),
     "a key that is neither": (["revoke", "--key", "SHA256:nobody", "--reason", "x"], "cannot be read"),
@@ -128,6 +137,8 @@ THINGS = {
     "payload": (["--payload", DIGEST], ("payload", DIGEST)),
     "tree": (["--tree", DIGEST], ("tree", DIGEST)),
     "commit": (["--commit", f"acme/ffn@{'a' * 40}"], ("commit", f"acme/ffn@{'a' * 40}")),
+    "long commit": (["--commit", f"acme/ffn@{'a' * 64}"], ("commit", f"acme/ffn@{'a' * 64}")),
+    "local builds": (["--commit", "acme/ffn@local"], ("commit", "acme/ffn@local")),
 }
 LAYOUTS = {
     "empty": "deny = []",
