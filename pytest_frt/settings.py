@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_frt.certs import shape
+from pytest_frt.certs.files import check_replaceable
 from pytest_frt.errors import UsageFault
 from pytest_frt.options import BY_KEY, DIMENSIONS, TABLE, Option, nearest, read_table
 from pytest_frt.report import drawing
@@ -188,12 +189,20 @@ def _earlier(settings: Settings) -> str | None:
     return _file(settings, "compare")
 
 
+def _report(settings: Settings, key: str) -> str | None:
+    """Return where a report goes; that what lies there may be replaced is met before anything is measured."""
+    path = settings.path(key)
+    if path is not None:
+        check_replaceable(path)
+    return str(path) if path else None
+
+
 def _page(settings: Settings, *, is_worker: bool) -> str | None:
     """Return where the HTML report goes; what draws it must be installed before anything is measured."""
-    page = settings.path("html")
+    page = _report(settings, "html")
     if page is not None and not is_worker:
         drawing.check_extra()
-    return str(page) if page else None
+    return page
 
 
 def _kernels(settings: Settings) -> tuple[KernelWord, ...]:
@@ -219,7 +228,7 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
     quick, key = settings.get("quick"), None if is_worker else settings.path("sign_key")
     if key is not None and not key.is_file():
         raise UsageFault(f"sign_key = {key} from {settings.origins['sign_key']} is no file", hint="frt keygen OUT")
-    checkpoint, report, kernel = settings.path("checkpoint"), settings.path("json"), _kernels(settings)
+    checkpoint, kernel = settings.path("checkpoint"), _kernels(settings)
     if checkpoint is not None and not checkpoint.is_dir():
         origin = settings.origins["checkpoint"]
         raise UsageFault(f"checkpoint = {checkpoint} from {origin} is no directory", hint="check the path")
@@ -238,7 +247,7 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
         kernel=kernel,
         kernel_cache=str(client_cache(os.environ)) if any(isinstance(one, CachedRelease) for one in kernel) else "",
         local_kernels=local_kernels(os.environ) if kernel else (),
-        json=str(report) if report else None,
+        json=_report(settings, "json"),
         html=_page(settings, is_worker=is_worker),
         threads=_at_least(settings, "threads", 1, threads),
         comparison=settings.get("comparison") and not quick,

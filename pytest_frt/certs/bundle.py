@@ -23,12 +23,12 @@ from typing import Final
 
 from pytest_frt.certs import store
 from pytest_frt.certs.dsse import split_set
-from pytest_frt.certs.files import read_some, storage, write_atomic
+from pytest_frt.certs.files import check_new, read_some, storage, write_atomic, write_new
 from pytest_frt.certs.outcomes import Line
 from pytest_frt.certs.reading import Node, check_file_name
 from pytest_frt.certs.statement import CellCertificate, Certificate
 from pytest_frt.certs.strict_json import Caps, Json, parse, serialise
-from pytest_frt.errors import CertificateRefused, UsageFault
+from pytest_frt.errors import CertificateRefused
 
 SCHEMA: Final = "frt-bundle/1"
 MANIFEST: Final = "manifest.json"
@@ -81,11 +81,13 @@ def write(out: Path, files: Files) -> None:
     """Write a bundle: a zip file when ``out`` ends so, else a new folder.
 
     Raises:
-        UsageFault: the folder exists.
+        UsageFault: the file or folder exists.
         StorageFault: it cannot be written; nothing is left.
     """
     if out.suffix == ZIP_SUFFIX:
-        write_atomic(out, pack(files))
+        with storage(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+        write_new(out, pack(files), mode=0o644)
         return
     write_folder(out, files)
 
@@ -97,8 +99,7 @@ def write_folder(out: Path, files: Files) -> None:
         UsageFault: the folder exists.
         StorageFault: it cannot be written; nothing is left.
     """
-    if out.exists():
-        raise UsageFault(f"{out} exists and is never overwritten", hint="name another folder")
+    check_new(out)
     part = out.with_name(f".{out.name}.{secrets.token_hex(8)}.part")
     try:
         for name, data in files.items():

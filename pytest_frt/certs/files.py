@@ -10,7 +10,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,9 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ANY: Final = stat.S_IRWXG | stat.S_IRWXO
 # Without O_NONBLOCK the open of a FIFO would wait for a writer.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_HEAD_BYTES: Final = 64 * 1024  # a key file is far smaller
+PRIVATE: Final = b"PRIVATE KEY-----"
+"""What every PEM form of a private key has in its first and last line."""
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -105,12 +108,51 @@ def write_atomic(path: Path, data: bytes | memoryview, *, mode: int = 0o644) -> 
         _sync_folder(path.parent)
 
 
+def check_new(path: Path) -> None:
+    """Refuse a name that is taken, be it by a file, a folder, a device or a link that leads nowhere.
+
+    Raises:
+        UsageFault: something is there; it is left as it is.
+        StorageFault: nobody can say, since a folder above is shut or the name is too long.
+    """
+    with storage(path):
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+    raise UsageFault(f"{path} exists and is never overwritten", hint="name another file, or move that one away")
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse a name at which something lies that a report must not replace.
+
+    Raises:
+        UsageFault: a link, folder, FIFO or device, or a file that holds a private key.
+        StorageFault: nobody can say, since a folder above is shut or the name is too long.
+    """
+    with storage(path):
+        try:
+            kind = path.lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        held = _holds_private(path) if stat.S_ISREG(kind) else False
+    if not stat.S_ISREG(kind):
+        raise UsageFault(f"{path} is no regular file and is not replaced", hint="name another file")
+    if held:
+        raise UsageFault(f"{path} holds a private key and is not replaced", hint="name another file")
+
+
+def _holds_private(path: Path) -> bool:
+    with os.fdopen(os.open(path, _READ), "rb") as file:
+        return PRIVATE in file.read(_HEAD_BYTES)
+
+
 def write_new(path: Path, data: bytes | memoryview, *, mode: int) -> None:
     """Create ``path`` with ``data``; it must not exist.
 
     Raises:
-        UsageFault: the file exists; it is left as it is.
-        StorageFault: it cannot be written.
+        UsageFault: something of that name exists; it is left as it is.
+        StorageFault: it cannot be written; nothing is left of it.
     """
     with storage(path):
         try:
@@ -121,10 +163,14 @@ def write_new(path: Path, data: bytes | memoryview, *, mode: int) -> None:
 
 
 def _write_new(path: Path, data: bytes | memoryview, mode: int) -> None:
-    with os.fdopen(os.open(path, _CREATE, mode), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    handle = os.open(path, _CREATE, mode)
+    with ExitStack() as undo:
+        undo.callback(path.unlink, missing_ok=True)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        undo.pop_all()
 
 
 def _sync_folder(folder: Path) -> None:

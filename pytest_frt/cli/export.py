@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_frt.certs import dsse, export, keys, statement, store
 from pytest_frt.certs.dsse import Envelope
-from pytest_frt.certs.files import read_some, write_atomic
+from pytest_frt.certs.files import check_new, read_some, storage, write_new
 from pytest_frt.cli.certs import add_passphrase, passphrase
 from pytest_frt.errors import UsageFault
 
@@ -31,7 +31,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     command.add_argument("--keyid", metavar="ID", default="", help="start of the key id, where several keys signed")
     command.add_argument("--key", metavar="FILE", type=Path, help="sign the test-result with this private key")
-    command.add_argument("-o", "--out", metavar="FILE", type=Path, help="file to write (default: standard output)")
+    command.add_argument("-o", "--out", metavar="FILE", type=Path, help="new file (default: standard output)")
     add_passphrase(command)
     command.set_defaults(func=write)
 
@@ -40,12 +40,14 @@ def write(args: argparse.Namespace) -> int:
     """Write one form of one certificate. Nothing of it is verified: that is for the reader, with a policy.
 
     Raises:
-        UsageFault: no such certificate or signature, or a key is given for a bundle.
+        UsageFault: no such certificate or signature, a key is given for a bundle, or the file exists.
         CertificateRefused: the file is no certificate set, or the key cannot be used.
         StorageFault: the file cannot be written.
     """
     if args.sigstore_bundle and args.key:
         raise UsageFault("--key signs a --test-result; a bundle carries a signature that is there", hint="leave it out")
+    if args.out is not None:
+        check_new(args.out)
     envelopes = _envelopes(args.certificate, args.name)
     if args.sigstore_bundle:
         data = export.sigstore_bundle(*export.choose_signature(envelopes, args.keyid))
@@ -56,7 +58,9 @@ def write(args: argparse.Namespace) -> int:
     if args.out is None:
         sys.stdout.write(f"{data.decode()}\n")
     else:
-        write_atomic(args.out, data + b"\n")
+        with storage(args.out):
+            args.out.parent.mkdir(parents=True, exist_ok=True)
+        write_new(args.out, data + b"\n", mode=0o644)
         print(f"written {args.out}")
     return 0
 

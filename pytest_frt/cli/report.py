@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_frt.certs.files import write_atomic
+from pytest_frt.certs.files import check_replaceable, write_atomic
 from pytest_frt.errors import UsageFault
 from pytest_frt.report import drawing
 from pytest_frt.spec.validate import check
@@ -22,7 +22,13 @@ def add_commands(subparsers: Subparsers) -> None:
     """Register ``frt report``."""
     command = subparsers.add_parser("report", help="make an HTML page of a JSON report, offline")
     command.add_argument("report", type=Path, metavar="REPORT.json", help="what --frt-json wrote")
-    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: REPORT.html")
+    command.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="default: REPORT.html; an earlier page is replaced, a link, device or key never",
+    )
     command.set_defaults(func=render)
 
 
@@ -53,13 +59,17 @@ def render(args: argparse.Namespace) -> int:
 
     Raises:
         MissingExtra: the ``report`` extra is not installed.
-        UsageFault: see :func:`read`.
+        UsageFault: see :func:`read`, or what lies where the page goes must not be replaced.
         StorageFault: the page cannot be written.
     """
     drawing.check_extra()
     from pytest_frt.report import html
 
     out: Path = args.output or args.report.with_suffix(".html")
-    write_atomic(out, html.render(read(args.report)))
+    check_replaceable(out)
+    report = read(args.report)
+    if out.exists() and out.samefile(args.report):
+        raise UsageFault(f"{out} is the report itself", hint="name another file with -o")
+    write_atomic(out, html.render(report))
     print(out)
     return 0

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_frt.certs import store
-from pytest_frt.certs.files import storage, write_atomic
-from pytest_frt.errors import CertificateRefused, FrtError, StorageFault
+from pytest_frt.certs.files import check_replaceable, storage, write_atomic
+from pytest_frt.errors import CertificateRefused, FrtError, StorageFault, UsageFault
 from pytest_frt.report import benchmarks, document, html
 from pytest_frt.report.beside import LAST_REPORT, Beside, Compared
 from pytest_frt.report.collected import Collected
@@ -119,8 +119,9 @@ def _write(settings: RunConfig, report: bytes) -> list[FrtError]:
     for path, make in ((settings.json, bytes), (settings.html, _page), (last, bytes)):
         try:
             if path:
+                check_replaceable(Path(path))
                 write_atomic(Path(path), make(report))
-        except StorageFault as fault:
+        except (StorageFault, UsageFault) as fault:
             late.append(fault)
     return late
 

@@ -115,6 +115,7 @@ def git(*words: str) -> str:
 @pytest.mark.usefixtures("mine")
 def test_git_state_is_commit_and_dirt() -> None:
     def state() -> dict[str, object]:
+        Path("x.frt.zip").unlink(missing_ok=True)
         found: dict[str, object] = json.loads(bundle.read(make("x.frt.zip"))["git.json"])
         return found
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,21 @@ def test_one_of_several_certificates_is_chosen_by_name(world: World, capsys: pyt
     assert base64.b64decode(bundle["dsseEnvelope"]["payload"]) == world.payload()
     for words in ((), ("--name", "zz")):
         assert frt(capsys, "several.frt.intoto.jsonl", "--sigstore-bundle", *words)[0] == UsageFault.exit_code
+
+
+@pytest.mark.parametrize("form", ["--sigstore-bundle", "--test-result"])
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+@pytest.mark.usefixtures("folder")
+def test_what_exists_is_never_overwritten(
+    form: str, make: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(Path("out.json"))
+    before = Path("out.json").lstat()
+    status, _, err = frt(capsys, "one.frt.intoto.jsonl", form, "-o", "out.json")
+    assert (status, Path("out.json").lstat()) == (UsageFault.exit_code, before)
+    assert "never overwritten\n  next: " in err
+    assert not Path("nowhere").exists()
+    assert frt(capsys, "one.frt.intoto.jsonl", form, "-o", "new/out.json")[0] == 0
 
 
 def test_signature_without_a_key_id_is_told_among_the_others(world: World) -> None:

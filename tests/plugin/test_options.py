@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -151,6 +152,17 @@ def test_issuer_that_no_statement_takes_is_met_at_start(configured: Configured, 
 
 def test_issuer_travels_as_written(configured: Configured) -> None:
     assert run(configured("--frt-host=x", "--frt-issuer=acme.org/kernels")).issuer == "acme.org/kernels"
+
+
+@pytest.mark.parametrize("option", ["json", "html"])
+def test_report_that_must_not_be_replaced_is_met_at_start(configured: Configured, option: str) -> None:
+    Path("key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
+    Path("link").symlink_to("nowhere")
+    Path("old").touch()
+    for name in ("key", "link", "/dev/null"):
+        with pytest.raises(UsageFault, match="is not replaced"):
+            run(configured("--frt-host=x", f"--frt-{option}={name}"))
+    assert getattr(run(configured("--frt-host=x", f"--frt-{option}=old")), option).endswith("/old")
 
 
 def test_worker_never_learns_of_a_key(configured: Configured, pytester: pytest.Pytester) -> None:
