@@ -196,23 +196,35 @@ def _check_entries(entries: list[zipfile.ZipInfo]) -> None:
 
 
 def _read_folder(path: Path) -> dict[str, bytes]:
-    found = dict(_walk(path))
+    found = dict(walk(path))
     _check_caps({name: size for name, (_, size) in found.items()})
     return {name: read_some(file, size + 1) for name, (file, size) in found.items()}
 
 
-def _walk(path: Path) -> Iterator[tuple[str, tuple[Path, int]]]:
-    for current, folders, names in os.walk(path, followlinks=False):
+def walk(path: Path, left_out: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[Path, int]]]:
+    """Yield name, place and size in bytes of every file below a folder, but for those whose name ends as ``left_out``.
+
+    Raises:
+        CertificateRefused: ``TREE_SYMLINK``, ``TREE_SPECIAL``, ``NAME``, or ``SET_FILE``: a folder cannot be read.
+    """
+    for current, folders, names in os.walk(path, onerror=_refuse_shut, followlinks=False):
+        folders.sort()
         for name in sorted((*folders, *names)):
             file = Path(current, name)
             relative, facts = file.relative_to(path).as_posix(), file.lstat()
             if stat.S_ISLNK(facts.st_mode):
-                raise CertificateRefused("TREE_SYMLINK", f"{relative} is a symbolic link")
+                raise CertificateRefused("TREE_SYMLINK", f"{file} is a symbolic link", hint="put the file in its place")
             if stat.S_ISDIR(facts.st_mode):
                 continue
             if not stat.S_ISREG(facts.st_mode):
-                raise CertificateRefused("TREE_SPECIAL", f"{relative} is no regular file")
+                raise CertificateRefused("TREE_SPECIAL", f"{file} is no regular file")
+            if name.endswith(left_out):
+                continue
             yield check_file_name(relative), (file, facts.st_size)
+
+
+def _refuse_shut(error: OSError) -> None:
+    raise CertificateRefused("SET_FILE", f"{error.filename} cannot be read: {error.strerror}") from error
 
 
 def _check_manifest(files: Files) -> None:

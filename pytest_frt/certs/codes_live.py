@@ -40,6 +40,8 @@ LIVE_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     "BUNDLE_FILE": (11, "a file of a bundle is missing, extra or different", "get the bundle anew"),
     "BUNDLE_INCOMPLETE": (11, "a bundle lacks an artefact or evidence that a certificate names",
                           "bundle the whole output folder of the run"),
+    "BUNDLE_SECRET": (11, "a file that would go into a bundle holds a private key",
+                      "move the key out of the run's folder, logs and waivers"),
     "PRIVATE_DIR": (13, "the private folder for verified copies exists already", "clear the temporary folder"),
     # loading
     "ID_FORM": (13, "a kernel's id is no plain lower-case name", "build the kernel with an id of its own"),

@@ -29,8 +29,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from pytest_frt.certs.files import read_owned, write_new
-from pytest_frt.errors import CertificateRefused
+from pytest_frt.certs.files import PRIVATE, read_owned, read_some, write_new
+from pytest_frt.errors import CertificateRefused, UsageFault
 
 PREFIX: Final = "ed25519:"
 KEY_BYTES: Final = 32
@@ -126,13 +126,18 @@ def parse_public(text: str) -> PublicKey:
     """
     kind, colon, body = text.strip().partition(":")
     if kind + colon != PREFIX:
-        raise CertificateRefused("KEY_FORMAT", f"public key {text[:60]!r} does not start with {PREFIX}")
+        # What was given may be a secret, e.g. the other file of the pair: nothing of it is shown.
+        if PRIVATE.decode() in text:
+            raise CertificateRefused("KEY_FORMAT", "this is a private key, not a public one", hint="name the .pub file")
+        raise CertificateRefused("KEY_FORMAT", f"public key of {len(text)} characters does not start with {PREFIX}")
     try:
         raw = base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
         raw = b""
     if base64.b64encode(raw).decode() != body:
-        raise CertificateRefused("KEY_FORMAT", f"public key {text[:60]!r} is not canonical base64 after {PREFIX}")
+        raise CertificateRefused(
+            "KEY_FORMAT", f"public key of {len(text)} characters is not canonical base64 after {PREFIX}"
+        )
     return PublicKey(raw)
 
 
@@ -152,8 +157,10 @@ def load_private(path: Path, passphrase: bytes | None = None) -> SigningKey:
     Raises:
         CertificateRefused: ``KEY_FILE`` (symlink, foreign owner, mode open to others, not an Ed25519 key),
             ``KEY_PASSPHRASE`` (missing or wrong).
-        UsageFault: the file is missing.
+        UsageFault: the file is missing, or holds a public key.
     """
+    if _holds_public(path):
+        raise UsageFault(f"{path} holds a public key", hint="name the private key file, e.g. frt-key.pem")
     pem = read_owned(path, code="KEY_FILE", cap=_KEY_FILE_CAP, secret=True)
     try:
         private = load_pem_private_key(pem, passphrase)
@@ -165,6 +172,13 @@ def load_private(path: Path, passphrase: bytes | None = None) -> SigningKey:
     if not isinstance(private, Ed25519PrivateKey):
         raise CertificateRefused("KEY_FILE", f"{path} holds a {type(private).__name__}, not an Ed25519 key")
     return SigningKey(private)
+
+
+def _holds_public(path: Path) -> bool:
+    try:
+        return read_some(path, len(PREFIX)) == PREFIX.encode()
+    except UsageFault:  # what cannot be read here is refused with its own reason where it is opened to sign
+        return False
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -183,7 +183,7 @@ def _read_path(path: Path) -> Iterator[Found]:
         yield _read_set(path)
         return
     indexes = (file for file in _files(path, INDEX_NAME) if file.name == INDEX_NAME)
-    for file in (*_files(path, CERTIFICATE_SUFFIX), *indexes):
+    for file in (*_files(path, CERTIFICATE_SUFFIX, shut.append), *indexes):
         try:
             yield _read_set(file)
         except UsageFault as fault:  # one bad file must not hide the others of a directory
@@ -197,8 +197,12 @@ def _read_set(path: Path) -> Found:
         return BadSet(path, refusal.refusal_code, refusal.message)
 
 
-def _files(top: Path, ending: str) -> Iterator[Path]:
-    """Yield files below ``top`` whose name ends so, sorted; links to directories are not followed."""
-    for current, folders, names in os.walk(top, followlinks=False):
+def _files(top: Path, ending: str, shut: Callable[[OSError], object] | None = None) -> Iterator[Path]:
+    """Yield files below ``top`` whose name ends so, sorted; links are not followed, ``shut`` hears of shut folders."""
+    for current, folders, names in os.walk(top, onerror=shut, followlinks=False):
         folders.sort()
         yield from (Path(current, name) for name in sorted(names) if name.endswith(ending))
+    shut: list[OSError] = []
+    for error in shut:
+        where = Path(error.filename or path)
+        yield BadSet(where, "SET_FILE", f"{where} cannot be read: {error.strerror}")

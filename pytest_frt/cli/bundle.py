@@ -7,7 +7,7 @@ import json
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_frt.certs import bundle, dsse, policy, publish, statement, store
 from pytest_frt.certs import verify as verification
-from pytest_frt.certs.files import read_some
+from pytest_frt.certs.files import PRIVATE, check_new, read_some
 from pytest_frt.certs.index import Index
 from pytest_frt.certs.reading import parse_time
 from pytest_frt.certs.statement import Certificate
@@ -30,6 +30,8 @@ DEFAULT_SOURCE: Final = "frt-certs"
 RUN: Final = "run"
 LEFT_OUT: Final = (".lock", ".part")
 GIT_SECONDS: Final = 30
+WHEN_PACKING: Final[Mapping[str, str]] = {"--from": "source", "--log": "log", "--waivers": "waivers"}
+WHEN_CHECKING: Final[Mapping[str, str]] = {"--trust": "trust", "--at": "at", "--json": "json", "--extract": "extract"}
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -39,13 +41,13 @@ def add_commands(subparsers: Subparsers) -> None:
         "path", metavar="OUT", type=Path, help="*.frt.zip file, or a new folder; with --check: a bundle"
     )
     command.add_argument(
-        "--from", dest="source", metavar="DIR", type=Path, default=Path(DEFAULT_SOURCE),
-        help="output directory of the run (default: %(default)s)",
+        "--from", dest="source", metavar="DIR", type=Path,
+        help=f"output directory of the run (default: {DEFAULT_SOURCE})",
     )  # fmt: skip
     command.add_argument("--log", metavar="FILE", type=Path, action="append", default=[], help="a log (repeatable)")
     command.add_argument("--waivers", metavar="FILE", type=Path, action="append", default=[], help="waivers of the run")
     command.add_argument("--check", action="store_true", help="verify the manifest and the certificates of a bundle")
-    command.add_argument("--trust", metavar="FILE", default=DEFAULT_TRUST, help="policy for --check (%(default)s)")
+    command.add_argument("--trust", metavar="FILE", help=f"policy for --check (default: {DEFAULT_TRUST})")
     command.add_argument("--at", metavar="TIME", help="with --check: judge at this moment (YYYY-MM-DDTHH:MM:SSZ)")
     command.add_argument("--json", action="store_true", help="with --check: print one JSON array")
     command.add_argument("--extract", metavar="DIR", type=Path, help="with --check: write the files of a sound bundle")
@@ -56,10 +58,14 @@ def run(args: argparse.Namespace) -> int:
     """Pack or check.
 
     Raises:
-        UsageFault: a path is missing, or there is nothing to pack.
+        UsageFault: a path is missing or taken, there is nothing to pack, or an option belongs to the other action.
         CertificateRefused: a bundle, or a certificate that would go into one, is refused.
         StorageFault: the bundle cannot be written.
     """
+    wrong = WHEN_PACKING if args.check else WHEN_CHECKING
+    if given := [option for option, dest in wrong.items() if getattr(args, dest) not in (None, [], False)]:
+        which, hint = ("without", "leave it out") if args.check else ("with", "add --check, or leave it out")
+        raise UsageFault(f"{', '.join(given)} goes {which} --check", hint=hint)
     return check(args) if args.check else make(args)
 
 
@@ -68,7 +74,9 @@ def make(args: argparse.Namespace) -> int:
 
     The same files on the same machine give the same bytes.
     """
-    files = {f"{RUN}/{name}": data for name, data in _tree(args.source)}
+    source = args.source or Path(DEFAULT_SOURCE)
+    check_new(args.path)
+    files = {f"{RUN}/{name}": data for name, data in _tree(source)}
     for folder, given in (("logs", args.log), ("waivers", args.waivers)):
         for path in given:
             if f"{folder}/{path.name}" in files:
@@ -78,10 +86,10 @@ def make(args: argparse.Namespace) -> int:
     for _, certificate in found.values():
         if lacking := bundle.missing(certificate, have):
             raise CertificateRefused(
-                "BUNDLE_INCOMPLETE", f"{certificate.title} names {', '.join(lacking)}, not below {args.source}"
+                "BUNDLE_INCOMPLETE", f"{certificate.title} names {', '.join(lacking)}, not below {source}"
             )
     signed = {name: {"title": one.title, "keyids": keyids} for name, (keyids, one) in found.items()}
-    extra = {"signatures.json": signed, "git.json": _git(args.source), "environment.json": _environment(found)}
+    extra = {"signatures.json": signed, "git.json": _git(source), "environment.json": _environment(found)}
     files |= {name: _json(document) for name, document in extra.items()}
     whole = bundle.with_manifest(files)
     bundle.write(args.path, whole)
@@ -92,7 +100,7 @@ def make(args: argparse.Namespace) -> int:
 def check(args: argparse.Namespace) -> int:
     """Verify a bundle; 0 only when it is sound and complete and every certificate in it is accepted."""
     files = bundle.read(args.path)
-    trusted = policy.load(args.trust)
+    trusted = policy.load(DEFAULT_TRUST if args.trust is None else args.trust)
     now = parse_time(args.at, "--at") if args.at else datetime.now(UTC)
     outcomes = verification.verify_lines(bundle.lines(files, str(args.path)), trusted, now, audit=args.at is not None)
     if not outcomes:
@@ -116,16 +124,21 @@ def check(args: argparse.Namespace) -> int:
 def _tree(source: Path) -> Iterator[tuple[str, bytes]]:
     if not source.is_dir():
         raise UsageFault(f"{source} is no directory", hint="name the --frt-out of a run: --from=DIR")
-    for path in sorted(source.rglob("*")):
-        name = path.relative_to(source).as_posix()
-        if path.is_symlink():
-            raise CertificateRefused("TREE_SYMLINK", f"{path} is a symbolic link", hint="put the file in its place")
-        if path.is_file() and not path.name.endswith(LEFT_OUT):
-            yield name, _data(path)
+    for name, (path, _) in bundle.walk(source, LEFT_OUT):
+        yield name, _data(path)
 
 
 def _data(path: Path) -> bytes:
-    return read_some(path, bundle.MAX_FILE_BYTES + 1)
+    """Return what of a file goes into a bundle, which travels: no key does.
+
+    Raises:
+        UsageFault: it cannot be read.
+        CertificateRefused: ``BUNDLE_SECRET``.
+    """
+    data = read_some(path, bundle.MAX_FILE_BYTES + 1)
+    if PRIVATE in data:
+        raise CertificateRefused("BUNDLE_SECRET", f"{path} holds a private key")
+    return data
 
 
 def _certificates(files: bundle.Files) -> dict[str, tuple[list[str], Certificate]]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from pytest_frt.certs import bundle
+from pytest_frt.certs import bundle, index_build
 from pytest_frt.cli import main
-from pytest_frt.errors import UsageFault
+from pytest_frt.errors import CertificateRefused, UsageFault
 from tests.certs.conftest import World
 from tests.certs.releases import Publisher, listing
 
@@ -81,6 +83,85 @@ def test_untrusted_package_fails_and_is_not_unpacked(mine: Publisher, capsys: py
     assert status == 1, found
     assert {one["code"] for one in json.loads(found.out)} == {"SIG_NONE"}
     assert not Path("there").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--extract", "there"], ["--json"], ["--trust", "frt-trust.toml"], ["--at", AT[1]], ["--trust", ""]],
+    ids=["extract", "json", "trust", "at", "empty"],
+)
+@pytest.mark.usefixtures("mine")
+def test_option_of_the_audit_needs_the_audit(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bundle", "x.frt.zip", *words]) == UsageFault.exit_code
+    assert f"{words[0]} goes with --check\n  next: " in capsys.readouterr().err
+    assert not Path("x.frt.zip").exists()
+
+
+@pytest.mark.parametrize("option", ["--from", "--log", "--waivers"])
+@pytest.mark.usefixtures("mine")
+def test_option_of_packing_goes_without_the_audit(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    make("x.frt.zip")
+    assert main(["bundle", "x.frt.zip", "--check", *AT, option, "frt-certs"]) == UsageFault.exit_code
+    assert f"{option} goes without --check\n  next: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["", "ENCRYPTED ", "EC ", "OPENSSH "])
+@pytest.mark.parametrize("place", ["frt-certs/note.txt", "run.log", "waivers.toml"], ids=["run", "log", "waivers"])
+@pytest.mark.usefixtures("mine")
+def test_private_key_is_never_packed(kind: str, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(place).write_text(f"before\n-----BEGIN {kind}PRIVATE KEY-----\nc2VjcmV0\n")
+    assert main(["bundle", "x.frt.zip", "--log", "run.log", "--waivers", "waivers.toml"]) == 1
+    err = capsys.readouterr().err
+    assert f"[BUNDLE_SECRET] {place} holds a private key" in err
+    assert "c2Vj" not in err
+    assert not Path("x.frt.zip").exists()
+
+
+@pytest.mark.usefixtures("mine")
+def test_fifo_in_the_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("frt-certs/pipe")
+    assert main(["bundle", "x.frt.zip"]) == 1
+    assert "[TREE_SPECIAL] frt-certs/pipe" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["bundle", "x.frt.zip"], ["bundle", "there", "--check", *AT], ["verify", "frt-certs", "--at", AT[1]]],
+    ids=["pack", "check", "verify"],
+)
+def test_folder_that_cannot_be_read_is_refused(
+    mine: Publisher, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make("there")
+    (mine.out / "shut").mkdir()
+    Path("there/shut").mkdir()
+    shut_off(monkeypatch)
+    assert main(words) == 1
+    told = capsys.readouterr()
+    assert "[SET_FILE]" in told.out + told.err
+    assert "shut cannot be read: Permission denied" in told.out + told.err
+    assert not Path("x.frt.zip").exists()
+    assert words[0] == "bundle" or "2 accepted, 1 refused" in told.out
+
+
+def test_index_is_not_made_over_a_folder_that_cannot_be_read(mine: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    (mine.out / "shut").mkdir()
+    shut_off(monkeypatch)
+    with pytest.raises(CertificateRefused, match="shut cannot be read") as caught:
+        index_build.survey(mine.out, mine.world.alice.public, datetime(2026, 12, 1, tzinfo=UTC))
+    assert caught.value.refusal_code == "SET_FILE"
+
+
+def shut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody list folders called ``shut``, not even root."""
+    scan = os.scandir
+
+    def closed(path: str) -> object:
+        if Path(path).name == "shut":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
 
 
 @pytest.mark.parametrize("gone", ["*.safetensors", "*.jsonl"], ids=["artefact", "certificate"])

@@ -69,6 +69,33 @@ def test_text_that_is_no_key_is_refused(text: str) -> None:
         keys.parse_public(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (keys.generate().pem(None).decode(), "name the .pub file"),
+        (keys.generate().pem(b"sesame").decode(), "name the .pub file"),
+        ("c2VjcmV0c2VjcmV0", "does not start with"),
+        ("ed25519:c2VjcmV0c2VjcmV0=", "canonical"),
+    ],
+    ids=["key", "locked_key", "secret", "no_base64"],
+)
+def test_nothing_of_what_is_no_public_key_is_shown(text: str, said: str) -> None:
+    with pytest.raises(CertificateRefused) as caught:
+        keys.parse_public(text)
+    told = caught.value.diagnostics()
+    assert said in told
+    assert [line for line in text.splitlines() if line[8:20] in told and len(line) > 20] == []
+    assert "c2Vj" not in told
+
+
+def test_public_key_where_a_private_one_is_meant(tmp_path: Path) -> None:
+    file = tmp_path / "key.pub"
+    file.write_text(keys.generate().public.text)
+    with pytest.raises(UsageFault, match="holds a public key") as caught:
+        keys.load_private(file)
+    assert "private key file" in caught.value.hint
+
+
 def test_round_trip_through_text() -> None:
     public = keys.generate().public
     assert keys.parse_public(f" {public.text}\n") == public
