@@ -8,6 +8,7 @@ from typing import Final
 FORM_CODES: Final[Mapping[str, tuple[int, str, str]]] = {
     # signing and keys
     "KEY_FILE": (0, "the private key file is a link, open to others, foreign, or no Ed25519 key", "chmod 600 FILE"),
+    "FILE_BUSY": (0, "another process holds the lock of the policy or set that is to change", "end that process"),
     "KEY_PASSPHRASE": (0, "the passphrase of the private key is missing or wrong", "give --passphrase"),
     "KEY_FORMAT": (1, "a public key is not `ed25519:` and canonical base64", "copy the line of the .pub file whole"),
     "KEY_WEAK": (1, "a public key is of small order or not canonical", "make a new key"),

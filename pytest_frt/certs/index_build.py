@@ -8,6 +8,7 @@ Versions are seconds since the epoch, or one more than the index that is there: 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -56,6 +57,19 @@ class Found:
 
     index: Index
     payload: bytes
+
+
+def held(folder: Path) -> AbstractContextManager[None]:
+    """Hold the lock of a directory's index, from reading what it says to writing it anew.
+
+    Raises:
+        UsageFault: the directory is missing.
+        CertificateRefused: ``FILE_BUSY``, or ``SET_FILE`` for a lock that is no regular file.
+        StorageFault: no lock can be made here.
+    """
+    if not folder.is_dir():
+        raise UsageFault(f"{folder} is no directory of certificates", hint="check the path")
+    return store.held(folder / store.INDEX_NAME)
 
 
 def survey(folder: Path, public: PublicKey, now: datetime, revoked: Sequence[Revoked] = ()) -> Listing:
@@ -118,6 +132,8 @@ def write_index(
 ) -> Index:  # fmt: skip
     """Write the index of a directory, signed, in place of the one that was there, and return it.
 
+    The caller holds the lock (``held``) since before ``previous``.
+
     Raises:
         CertificateRefused: it cannot be said, or ends before it begins (``LIFETIME``).
         UsageFault: the index that is there belongs to another issuer.
@@ -149,13 +165,14 @@ def cosign(folder: Path, key: SigningKey) -> Index:
         StorageFault: the file is as it was.
     """
     path = folder / store.INDEX_NAME
-    lines = dsse.split_set(read_some(path, dsse.MAX_SET_BYTES + 1))
-    payloads = {dsse.parse_envelope(line).payload for line in lines}
-    if len(payloads) != 1:
-        raise CertificateRefused("SCHEMA", f"{path} holds {len(payloads)} indexes")
-    (payload,) = payloads
-    index = parse_index(payload)
-    store.add_line(path, dsse.sign(payload, key))
+    with held(folder):
+        lines = dsse.split_set(read_some(path, dsse.MAX_SET_BYTES + 1))
+        payloads = {dsse.parse_envelope(line).payload for line in lines}
+        if len(payloads) != 1:
+            raise CertificateRefused("SCHEMA", f"{path} holds {len(payloads)} indexes")
+        (payload,) = payloads
+        index = parse_index(payload)
+        store.put_line(path, dsse.sign(payload, key))
     return index
 
 

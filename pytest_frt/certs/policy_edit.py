@@ -11,12 +11,14 @@ import copy
 import re
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_frt.certs import policy
 from pytest_frt.certs.files import read_owned, write_atomic
+from pytest_frt.certs.lock import locked
 from pytest_frt.certs.strict_json import printable
 from pytest_frt.certs.strict_toml import parse_toml
 from pytest_frt.errors import UsageFault
@@ -63,8 +65,22 @@ class Edit:
     on_document: Callable[[Document], None]
 
 
+@contextmanager
+def held(path: str | Path) -> Iterator[policy.Policy]:
+    """Hold the lock of a policy file, from reading it to writing it anew, and give the policy as it is now.
+
+    Raises:
+        CertificateRefused: the file is refused; ``FILE_BUSY``, or ``POLICY_FILE`` for a lock that is no regular file.
+        UsageFault: the file is missing.
+        StorageFault: no lock can be made here.
+    """
+    policy.load(path)  # what is no policy gets no lock beside it
+    with locked(Path(path), special="POLICY_FILE"):
+        yield policy.load(path)
+
+
 def change(path: str | Path, *edits: Edit) -> int:
-    """Make edits in a policy file, raise its version, and return that.
+    """Make edits in a policy file, raise its version, and return that. The caller holds its lock (``held``).
 
     Raises:
         CertificateRefused: the file is refused before or after the change; it is as it was.

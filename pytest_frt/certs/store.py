@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_frt.cell import RecordKey
 from pytest_frt.certs.dsse import MAX_SET_BYTES, parse_envelope, split_set
-from pytest_frt.certs.files import read_some, write_atomic
+from pytest_frt.certs.files import read_some, storage, write_atomic
+from pytest_frt.certs.lock import locked
 from pytest_frt.certs.statement import CellCertificate, Certificate, parse_payload
 from pytest_frt.certs.strict_json import STATEMENT
 from pytest_frt.contracts.record import FileDigest
@@ -99,6 +101,29 @@ def write_certificate(root: str | Path, line: str) -> Path:
 
 def add_line(path: Path, line: str) -> None:
     """Add a line to a certificate set unless it is there already.
+
+    Raises:
+        CertificateRefused: ``FILE_BUSY``, ``SET_FILE``: another process holds the lock; the file is as it was.
+        StorageFault: the file is as it was before.
+    """
+    with storage(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with held(path):
+        put_line(path, line)
+
+
+def held(path: Path) -> AbstractContextManager[None]:
+    """Hold the lock of a set, from reading it to writing it anew; its folder is there.
+
+    Raises:
+        CertificateRefused: ``FILE_BUSY``, or ``SET_FILE`` for a lock that is no regular file.
+        StorageFault: no lock can be made here.
+    """
+    return locked(path, special="SET_FILE")
+
+
+def put_line(path: Path, line: str) -> None:
+    """Do what ``add_line`` does for a caller who holds the lock of the set.
 
     Raises:
         StorageFault: the file is as it was before.

@@ -90,7 +90,13 @@ def cosign(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, more: tuple[Revoked, ...]) -> int:
-    key, now = keys.load_private(args.key, passphrase(args)), datetime.now(UTC).replace(microsecond=0)
+    key = keys.load_private(args.key, passphrase(args))  # may ask a person, who must not keep others waiting
+    with index_build.held(args.folder):
+        return _write_held(args, key, more)
+
+
+def _write_held(args: argparse.Namespace, key: SigningKey, more: tuple[Revoked, ...]) -> int:
+    now = datetime.now(UTC).replace(microsecond=0)
     after = index_build.previous(args.folder, key.public)
     before = after.index.revoked if after else ()
     if twice := {(one.kind, one.sha256) for one in before} & {(one.kind, one.sha256) for one in more}:

@@ -84,18 +84,14 @@ def add_key(args: argparse.Namespace) -> int:
         UsageFault: no rule has that issuer, or the file cannot be edited here.
         CertificateRefused: the key is weak, malformed or listed already; the file is as it was.
     """
-    now, trusted, public = datetime.now(UTC), policy.load(args.trust), _public(args.key)
+    now, public = datetime.now(UTC), _public(args.key)
     start = parse_time(args.start, "--from") if args.start else now - KEY_BEFORE
     until = parse_time(args.until, "--until") if args.until else now + KEY_AFTER
     edits = [policy_edit.add_key(policy_edit.NewKey(args.owner, public.text, time_text(start), time_text(until)))]
-    if args.rule:
-        own = [(number, rule) for number, rule in enumerate(trusted.rules) if rule.issuer == args.rule]
-        if not own:
-            issuers = ", ".join(sorted({rule.issuer for rule in trusted.rules}))
-            raise UsageFault(f"no rule of {args.trust} has the issuer {args.rule}", hint=f"issuers are {issuers}")
-        missing = [number for number, rule in own if args.owner not in rule.signers]
-        edits += [policy_edit.add_signer(number, args.owner) for number in missing]
-    version = policy_edit.change(args.trust, *edits)
+    with policy_edit.held(args.trust) as trusted:
+        if args.rule:
+            edits += _signs(args, trusted)
+        version = policy_edit.change(args.trust, *edits)
     signs = [rule.issuer for rule in policy.load(args.trust).rules if args.owner in rule.signers]
     use = f"signs for {', '.join(sorted(set(signs)))}" if signs else "is in no rule yet: --rule ISSUER"
     print(f"{args.trust} is now version {version}: {public.keyid} of {args.owner}, who {use}")
@@ -109,12 +105,12 @@ def revoke(args: argparse.Namespace) -> int:
         UsageFault: the key is no trusted one and no key text, or it is revoked or denied already.
         CertificateRefused: a digest or name is malformed; the file is as it was.
     """
-    trusted = policy.load(args.trust)
-    if args.key:
-        edit, what = _revoke_key(args.key, trusted, args.reason)
-    else:
-        edit, what = _deny(args, trusted)
-    version = policy_edit.change(args.trust, edit)
+    with policy_edit.held(args.trust) as trusted:
+        if args.key:
+            edit, what = _revoke_key(args.key, trusted, args.reason)
+        else:
+            edit, what = _deny(args, trusted)
+        version = policy_edit.change(args.trust, edit)
     print(f"{args.trust} is now version {version}: {what}")
     return 0
 
@@ -152,6 +148,14 @@ def show(args: argparse.Namespace) -> int:
 
 def _add_trust(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust", metavar="FILE", type=Path, default=Path(DEFAULT_TRUST), help="(%(default)s)")
+
+
+def _signs(args: argparse.Namespace, trusted: Policy) -> list[policy_edit.Edit]:
+    own = [(number, rule) for number, rule in enumerate(trusted.rules) if rule.issuer == args.rule]
+    if not own:
+        issuers = ", ".join(sorted({rule.issuer for rule in trusted.rules}))
+        raise UsageFault(f"no rule of {args.trust} has the issuer {args.rule}", hint=f"issuers are {issuers}")
+    return [policy_edit.add_signer(number, args.owner) for number, rule in own if args.owner not in rule.signers]
 
 
 def _public(given: str) -> PublicKey:
