@@ -2,21 +2,18 @@
 
 A missing file is a first use. A damaged one is refused and never taken for missing. Like the policy it must belong to
 root or the reader, be writable by nobody else, and be no symbolic link; so must its folder, since who may remove the
-file may take the memory away. A writer takes an exclusive lock on the file
-``<state>.lock`` beside it (``flock``; the state file itself is replaced by each write), reads the memory again, checks
-again, takes maxima and renames a synced temporary file over the old one: two processes lose nothing of one another.
+file may take the memory away. A writer takes an exclusive lock (``lock``),
+reads the memory again, checks again, takes maxima and renames a synced temporary file over the old one: two processes
+lose nothing of one another.
 
 Refusal codes: ``STATE_FILE``, ``STATE_BUSY``, and those of ``state``.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import os
 import stat
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -24,18 +21,14 @@ from pathlib import Path
 from typing import Final
 
 from pytest_frt.certs.files import read_owned, write_atomic
+from pytest_frt.certs.lock import locked
 from pytest_frt.certs.outcomes import Accepted
 from pytest_frt.certs.policy_types import Policy
 from pytest_frt.certs.state import STATE, Memory, memory_bytes, parse_memory, remember
 from pytest_frt.errors import CertificateRefused, StorageFault, UsageFault
 
-LOCK_SUFFIX: Final = ".lock"
 MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
-LOCK_WAIT_S: Final = 10.0
-"""A writer holds the lock for milliseconds; one that holds it for longer is stuck or hostile."""
-_POLL_S: Final = 0.01
-_LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SHORT: Final = 16
 _BASE: Final = "XDG_STATE_HOME"
 
@@ -111,36 +104,10 @@ def _check_folder(folder: Path) -> None:
 
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    lock = place.with_name(place.name + LOCK_SUFFIX)
+    wish = "what was accepted must be remembered: name another state file, or say that none is kept"
     try:
         place.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        handle = os.open(lock, _LOCK_FLAGS, MODE)
     except OSError as error:
-        raise StorageFault(
-            f"{error.filename or lock} cannot be written: {error.strerror}",
-            hint="what was accepted must be remembered: name another state file, or say that none is kept",
-        ) from error
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise CertificateRefused("STATE_FILE", f"{lock} is not a regular file")
-        _take(handle, lock)
+        raise StorageFault(f"{error.filename or place} cannot be written: {error.strerror}", hint=wish) from error
+    with locked(place, special="STATE_FILE", busy="STATE_BUSY", hint=wish):
         yield
-    finally:
-        os.close(handle)  # closing gives the lock back
-
-
-def _take(handle: int, lock: Path) -> None:
-    deadline = time.monotonic() + LOCK_WAIT_S
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                raise StorageFault(f"{lock} cannot be locked: {error.strerror}", hint="use a local disk") from error
-            if time.monotonic() > deadline:
-                raise CertificateRefused(
-                    "STATE_BUSY", f"{lock} is held by another process for {LOCK_WAIT_S:.0f} s", hint="end that process"
-                ) from error
-            time.sleep(_POLL_S)
-        else:
-            return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_frt.certs import state_file, verify
+from pytest_frt.certs import lock, state_file, verify
 from pytest_frt.certs.state import Memory, memory_bytes
 from pytest_frt.errors import CertificateRefused, StorageFault, UsageFault
 from tests.certs.conftest import NOW
@@ -54,7 +54,7 @@ def test_what_was_accepted_is_read_back(world: World, tmp_path: Path) -> None:
     assert state_file.read(place) == memory != Memory()
     assert place.stat().st_mode & 0o777 == 0o600
     assert place.parent.stat().st_mode & 0o777 == 0o700
-    assert sorted(path.name for path in place.parent.iterdir()) == ["state.json", "state.json.lock"]
+    assert sorted(path.name for path in place.parent.iterdir()) == ["state.json"]
 
 
 def test_nothing_accepted_and_nothing_written(world: World, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_processes_at_once_lose_no_update(world: World, tmp_path: Path) -> None:
 def test_a_lock_that_is_never_given_back_is_refused(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_file, "LOCK_WAIT_S", 0.05)
+    monkeypatch.setattr(lock, "WAIT_S", 0.05)
     place = tmp_path / "state.json"
     with (tmp_path / "state.json.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
