@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_frt.certs.outcomes import Accepted, Outcome, Refused
@@ -63,9 +63,34 @@ def _check_members(certificate: PlanCertificate, cells: Mapping[str, CellCertifi
                 "PLAN_MEMBER", f"member {member[:12]} ({key}) has another key, host, device or software"
             )
         taken = {place for seat in record.seats for place in seat.facts.seat.places}
-        if both := sorted(taken & places):
-            raise CertificateRefused("PLAN_MEMBER", f"two members of the plan sit at {both[0]}")
+        if both := collision(places, taken):
+            where = f"at {both[0]}" if both[0] == both[1] else f"one inside the other: at {both[0]} and at {both[1]}"
+            raise CertificateRefused("PLAN_MEMBER", f"two members of the plan sit {where}")
         places |= taken
+
+
+def collision(some: Iterable[str], others: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first place of each that are the same or one inside the other; None when there are none.
+
+    Args:
+        some: Dotted module paths; the empty one is the whole model.
+        others: More of them.
+    """
+    placed = set(some)
+    holding = {outer: one for one in sorted(placed, reverse=True) for outer in _around(one)}
+    for two in sorted(others):
+        one = next((outer for outer in _around(two) if outer in placed), holding.get(two))
+        if one is not None:
+            return one, two
+    return None
+
+
+def _around(place: str) -> Iterator[str]:
+    """Yield a place, every module it lies in, and the model."""
+    yield place
+    while place:
+        place = place.rpartition(".")[0]
+        yield place
 
 
 def _same_host(cell: HostFacts, plan: HostFacts) -> bool:

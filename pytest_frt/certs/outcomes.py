@@ -60,6 +60,21 @@ Outcome: TypeAlias = Accepted | Refused
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What verifying a whole set ended in.
+
+    Attributes:
+        outcomes: An outcome per certificate, and per index or line that failed.
+        standing: The indexes that stand, whether or not a certificate was accepted under them.
+        in_force: False when the policy itself was refused: it has expired, or a newer one was used before.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    standing: tuple[Index, ...] = ()
+    in_force: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """One line of a certificate set and where it stands."""
 

@@ -1,9 +1,9 @@
 """What a deployer has seen before, so that older policies, indexes and certificates are noticed. Pure; no file is read.
 
-A memory holds the highest policy version, the highest index version per issuer, the highest serial and its payload
-digest per place (:func:`place_of`), and the latest moment at which something was accepted. Checks compare with a memory
-and never with the other certificates of a set, so the order of verification never matters; ``remember`` takes maxima,
-so the order of remembering does not either.
+A memory holds the highest policy version, the highest version per issuer of an index that stood, the highest serial and
+its payload digest per place (:func:`place_of`), and the latest moment at which a certificate was accepted. Checks
+compare with a memory and never with the other certificates of a set, so the order of verification never matters;
+``remember`` takes maxima, so the order of remembering does not either.
 
 Two certificates of one place and one serial are two stories told by one issuer (``EQUIVOCATION``), with or without an
 older memory. What was never seen is taken on first use: ``min_serial`` and an index cover that.
@@ -47,7 +47,7 @@ class Memory:
 
     Attributes:
         policy_version: Highest version of the policy.
-        last_seen: Latest clock at which something was accepted.
+        last_seen: Latest clock at which a certificate was accepted.
         indexes: Issuer to highest index version.
         certificates: Place to highest serial.
     """
@@ -138,22 +138,30 @@ def equivocation(what: str, one: str, other: str) -> CertificateRefused:
     return CertificateRefused("EQUIVOCATION", f"{what} exists twice: {first} and {second}")
 
 
-def remember(memory: Memory, policy: Policy, system: datetime, accepted: Iterable[Accepted]) -> Memory:
+def remember(
+    memory: Memory, policy: Policy, system: datetime, accepted: Iterable[Accepted], standing: Iterable[Index] = ()
+) -> Memory:
     """Return the memory after these certificates were accepted (step 15); every number is the highest of both.
+
+    The policy and the indexes that stand count whether or not anything was accepted: what they withdrew stays so. The
+    clock is remembered only with a certificate.
 
     Raises:
         CertificateRefused: another process has seen something newer since these were verified.
     """
     memory.check_policy(policy)
-    indexes, certificates = dict(memory.indexes), dict(memory.certificates)
+    indexes, certificates, seen = dict(memory.indexes), dict(memory.certificates), memory.last_seen
+    held = list(standing)
     for one in accepted:
+        seen = max(seen, system.replace(microsecond=0))
         memory.check_certificate(one.certificate, policy.pinned)
         _raise_to(certificates, place_of(one.certificate), Seen(one.certificate.serial, one.name))
         if one.index is not None:
-            memory.check_index(one.index)
-            _raise_to(indexes, one.index.issuer, Seen(one.index.version, one.index.payload_sha256))
-    version = max(memory.policy_version, policy.version)
-    return Memory(version, max(memory.last_seen, system.replace(microsecond=0)), indexes, certificates)
+            held.append(one.index)
+    for index in held:
+        memory.check_index(index)
+        _raise_to(indexes, index.issuer, Seen(index.version, index.payload_sha256))
+    return Memory(max(memory.policy_version, policy.version), seen, indexes, certificates)
 
 
 def parse_memory(data: bytes, source: str = "state") -> Memory:

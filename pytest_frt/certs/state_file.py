@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_frt.certs.files import read_owned, write_atomic
+from pytest_frt.certs.index import Index
 from pytest_frt.certs.lock import locked
 from pytest_frt.certs.outcomes import Accepted
 from pytest_frt.certs.policy_types import Policy
@@ -67,25 +68,29 @@ def read(path: str | Path) -> Memory:
     return parse_memory(read_owned(place, code="STATE_FILE", cap=STATE.size), str(place))
 
 
-def commit(path: str | Path, policy: Policy, system: datetime, accepted: Iterable[Accepted]) -> Memory:
-    """Write what was accepted (step 15) and return the memory; nothing is written when nothing was accepted.
+def commit(
+    path: str | Path, policy: Policy, system: datetime, accepted: Iterable[Accepted], standing: Iterable[Index] = ()
+) -> Memory:
+    """Write what was accepted (step 15) and return the memory; nothing is written when nothing is new.
 
     Args:
         path: State file.
-        policy: The policy they were accepted under.
+        policy: The policy they were accepted under, in force.
         system: The clock they were accepted at.
         accepted: Certificates that passed everything.
+        standing: Indexes that stand; they and the policy's version count although nothing was accepted.
 
     Raises:
         CertificateRefused: another process has accepted something newer meanwhile (``ROLLBACK``, ...), or the file
             became unusable.
         StorageFault: it cannot be written; the memory is as it was.
     """
-    place, found = Path(path), tuple(accepted)
-    if not found:
-        return read(place)
+    place, found, indexes = Path(path), tuple(accepted), tuple(standing)
+    before = read(place)
+    if remember(before, policy, system, found, indexes) == before:
+        return before
     with _locked(place):
-        memory = remember(read(place), policy, system, found)
+        memory = remember(read(place), policy, system, found, indexes)
         write_atomic(place, memory_bytes(memory), mode=MODE)
     return memory
 

@@ -28,7 +28,7 @@ does. Messages of steps 2 and 3 show numbers only, since no text of an unverifie
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
@@ -48,7 +48,7 @@ from pytest_frt.certs.composition import compose
 from pytest_frt.certs.dsse import Envelope, parse_envelope, signers
 from pytest_frt.certs.gates import Demand, Judged, judge, judge_plan
 from pytest_frt.certs.index import Index, parse_index
-from pytest_frt.certs.outcomes import Accepted, Line, Outcome, Refused
+from pytest_frt.certs.outcomes import Accepted, Line, Outcome, Refused, Verdict
 from pytest_frt.certs.policy_types import Policy, Rule, Signer
 from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.standing import Held, Indexes
@@ -56,7 +56,8 @@ from pytest_frt.certs.state import Memory, equivocation, place_of
 from pytest_frt.certs.statement import CellCertificate, Certificate, parse_payload
 from pytest_frt.errors import CertificateRefused
 
-__all__ = ["Accepted", "Line", "Outcome", "Refused", "activable", "verify_lines", "verify_paths", "verify_set"]
+__all__ = ["Accepted", "Line", "Outcome", "Refused", "Verdict", "activable", "verdict_on"]
+__all__ += ["verify_lines", "verify_paths", "verify_set"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,13 @@ def verify_paths(
     Raises:
         UsageFault: a path is missing or unreadable.
     """
+    return list(verdict_on(paths, policy, now, audit=audit, state=state).outcomes)
+
+
+def verdict_on(
+    paths: Iterable[str | Path], policy: Policy, now: datetime, *, audit: bool = False, state: Memory | None = None
+) -> Verdict:
+    """Verify like :func:`verify_paths`, and tell also what is to be remembered when nothing was accepted."""
     lines: list[Line] = []
     faults: list[Outcome] = []
     for found in store.read(paths):
@@ -96,7 +104,8 @@ def verify_paths(
             faults.append(Refused(str(found.path), "", found.code, found.message))
         else:
             lines += [Line(f"{found.path}:{number}", line) for number, line in enumerate(found.lines, start=1)]
-    return [*faults, *verify_lines(lines, policy, now, audit=audit, state=state)]
+    verdict = _verdict(lines, policy, now, audit=audit, state=state)
+    return replace(verdict, outcomes=(*faults, *verdict.outcomes))
 
 
 def verify_set(
@@ -115,10 +124,15 @@ def verify_lines(
 
     An index that stands gives no outcome of its own; one that does not is ``Refused``.
     """
+    return list(_verdict(lines, policy, now, audit=audit, state=state).outcomes)
+
+
+def _verdict(lines: Sequence[Line], policy: Policy, now: datetime, *, audit: bool, state: Memory | None) -> Verdict:
     try:
         moment = _moment(policy, now, state, audit=audit)  # (1)
     except CertificateRefused as refusal:
-        return [Refused(line.source, "", refusal.refusal_code, refusal.message) for line in lines]
+        refused = (Refused(line.source, "", refusal.refusal_code, refusal.message) for line in lines)
+        return Verdict(tuple(refused), in_force=False)
     outcomes: list[Outcome] = []
     envelopes: dict[str, list[tuple[str, Envelope]]] = {}
     for line in lines:
@@ -129,8 +143,8 @@ def verify_lines(
         else:
             envelopes.setdefault(envelope.name, []).append((line.source, envelope))
     judged = [_verify_payload(name, found, policy, moment) for name, found in envelopes.items()]
-    outcomes += _current(judged, policy, moment, state)  # (12)
-    return compose(outcomes, policy)
+    current, standing = _current(judged, policy, moment, state)  # (12)
+    return Verdict(tuple(compose([*outcomes, *current], policy)), standing)
 
 
 def activable(outcomes: Iterable[Outcome]) -> tuple[Accepted, ...]:
@@ -226,10 +240,13 @@ def _verify_certificate(
     return _Passed(source, certificate, keys, rules, gates)
 
 
-def _current(judged: Sequence[_Judged], policy: Policy, now: datetime, memory: Memory | None) -> list[Outcome]:
+def _current(
+    judged: Sequence[_Judged], policy: Policy, now: datetime, memory: Memory | None
+) -> tuple[list[Outcome], tuple[Index, ...]]:
     indexes = Indexes([one for one in judged if isinstance(one, Held)], policy, memory, now)
     twins = {} if memory is None else _twins(judged)
     outcomes: list[Outcome] = []
+    standing: list[Index] = []
     for one in judged:
         if isinstance(one, Refused):
             outcomes.append(one)
@@ -238,12 +255,13 @@ def _current(judged: Sequence[_Judged], policy: Policy, now: datetime, memory: M
         try:
             if isinstance(one, Held):
                 indexes.check_standing(one)
+                standing.append(one.index)
             else:
                 outcomes.append(_accept(one, policy, indexes, memory, twins))
         except CertificateRefused as refusal:
             name = statement.payload_sha256
             outcomes.append(Refused(one.source, name, refusal.refusal_code, refusal.message, statement.title))
-    return outcomes
+    return outcomes, tuple(standing)
 
 
 def _accept(

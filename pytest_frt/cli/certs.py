@@ -8,6 +8,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_frt.certs import dsse, keyless, keys, lookup, policy, state_file, statement, store
 from pytest_frt.certs import verify as verification
 from pytest_frt.certs.codes import next_step
-from pytest_frt.certs.files import read_some, write_new
+from pytest_frt.certs.files import check_new, read_some, write_new
 from pytest_frt.certs.reading import parse_time, time_text
 from pytest_frt.certs.strict_json import one_line
 from pytest_frt.errors import CertificateRefused, UsageFault
@@ -72,17 +73,25 @@ def keygen(args: argparse.Namespace) -> int:
     """Create a key pair. Neither file is ever overwritten.
 
     Raises:
-        UsageFault: a file exists, or OUT ends in ``.pub``.
+        UsageFault: a file exists, its folder does not, or OUT ends in ``.pub`` or is no name of a file.
+        StorageFault: one of the two cannot be written; neither is left.
     """
     out: Path = args.out
+    if not out.name or out.is_dir():
+        raise UsageFault(f"{out} is a folder", hint="name the private key file, e.g. frt-key.pem")
+    if not out.parent.is_dir():
+        raise UsageFault(f"{out.parent} is no folder", hint="make it first, or name a file elsewhere")
     public = out.with_suffix(PUBLIC_SUFFIX)
     if public == out:
         raise UsageFault(f"{out} is the name of a public key", hint="name the private key file, e.g. frt-key.pem")
-    if public.exists():
-        raise UsageFault(f"{public} exists and is never overwritten", hint="name another file")
+    for path in (out, public):
+        check_new(path)
     key = keys.generate()
     keys.write_private(out, key, passphrase(args, confirm=True))
-    write_new(public, f"{key.public.text}\n".encode(), mode=0o644)
+    with ExitStack() as undo:
+        undo.callback(out.unlink, missing_ok=True)
+        write_new(public, f"{key.public.text}\n".encode(), mode=0o644)
+        undo.pop_all()
     print(f"private key {out} (mode 0600; keep it off the machines that run kernels)")
     print(f"public key  {public}")
     print(f"key id      {key.public.keyid}")
@@ -132,13 +141,14 @@ def verify(args: argparse.Namespace) -> int:
     now = parse_time(args.at, "--at") if args.at else datetime.now(UTC)
     found = lookup.locate(args.places, lambda: client_cache(os.environ))
     paths, audit = lookup.paths_of(found), args.at is not None
-    outcomes = verification.verify_paths(
+    verdict = verification.verdict_on(
         paths, trusted, now, audit=audit, state=state_file.read(memory) if memory else None
     )
-    if memory:
+    outcomes = list(verdict.outcomes)
+    if memory and verdict.in_force:
         accepted = [one for one in outcomes if isinstance(one, verification.Accepted)]
         # Held against what was just remembered, so that a second call says of older ones what the first one says.
-        seen = state_file.commit(memory, trusted, now, accepted)
+        seen = state_file.commit(memory, trusted, now, accepted, verdict.standing)
         outcomes = verification.verify_paths(paths, trusted, now, state=seen)
     if not outcomes:
         raise UsageFault(
@@ -225,16 +235,25 @@ def passphrase(args: argparse.Namespace, *, confirm: bool = False) -> bytes | No
     """Return the passphrase the options name, or None.
 
     Raises:
-        UsageFault: it is empty, was typed in two ways, or its file cannot be read.
+        UsageFault: it is empty, was typed in two ways, there is nobody to ask, or its file cannot be read.
     """
     if args.passphrase_file:
         phrase = read_some(args.passphrase_file, _SMALL_FILE).split(b"\n")[0]
     elif args.passphrase:
-        phrase = getpass.getpass("passphrase: ").encode()
-        if confirm and getpass.getpass("again: ").encode() != phrase:
+        phrase = _asked("passphrase: ")
+        if confirm and _asked("again: ") != phrase:
             raise UsageFault("the two passphrases differ", hint="try again")
     else:
         return None
     if not phrase:
         raise UsageFault("the passphrase is empty", hint="give one, or leave the option out")
     return phrase
+
+
+def _asked(prompt: str) -> bytes:
+    try:
+        return getpass.getpass(prompt).encode()
+    except EOFError as error:
+        raise UsageFault(
+            "there is no terminal to ask for the passphrase", hint="give --passphrase-file FILE"
+        ) from error

@@ -1,4 +1,8 @@
-"""What an attach remembers: read before anything is verified, written after everything was accepted, or neither."""
+"""What an attach remembers: read before anything is verified, written when it was, and before anything is activated.
+
+What withdraws (a newer policy, an index that stands) is written as soon as it is verified, so that nothing that comes
+later in an attach can make it forgotten. What was accepted is written after everything else held.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from pytest_frt.certs import state_file
-from pytest_frt.certs.outcomes import Accepted
+from pytest_frt.certs.outcomes import Accepted, Verdict
 from pytest_frt.certs.policy import Policy
 from pytest_frt.certs.state import Memory
 
@@ -39,15 +43,17 @@ class Kept:
         """
         return None if self.place is None else state_file.read(self.place)
 
-    def commit(self, accepted: Iterable[Accepted]) -> None:
-        """Remember certificates that passed everything; called before the swap, so that nothing runs unremembered.
+    def commit(self, verdict: Verdict, accepted: Iterable[Accepted] = ()) -> None:
+        """Remember a policy in force, the indexes that stand, and certificates that passed everything.
+
+        Called with these before the swap, so that nothing runs unremembered.
 
         Raises:
             CertificateRefused: another process activated something newer meanwhile.
             StorageFault: the state file cannot be written.
         """
-        if self.place is not None:
-            state_file.commit(self.place, self.policy, self.moment, accepted)
+        if self.place is not None and verdict.in_force:
+            state_file.commit(self.place, self.policy, self.moment, accepted, verdict.standing)
 
 
 def state_place(choice: StateChoice, trust: str | Path | Policy) -> Path | None:

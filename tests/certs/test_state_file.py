@@ -57,10 +57,12 @@ def test_what_was_accepted_is_read_back(world: World, tmp_path: Path) -> None:
     assert sorted(path.name for path in place.parent.iterdir()) == ["state.json"]
 
 
-def test_nothing_accepted_and_nothing_written(world: World, tmp_path: Path) -> None:
-    late = NOW + timedelta(days=20_000)
-    assert state_file.commit(tmp_path / "state.json", world.policy(), late, []) == Memory()
-    assert list(tmp_path.iterdir()) == []
+def test_nothing_accepted_and_only_the_policy_is_written_once(world: World, tmp_path: Path) -> None:
+    place, late = tmp_path / "state.json", NOW + timedelta(days=20_000)
+    assert state_file.commit(place, world.policy(), late, []) == Memory(policy_version=7)
+    before = place.stat().st_mtime_ns
+    assert state_file.commit(place, world.policy(), late, []) == state_file.read(place) == Memory(policy_version=7)
+    assert place.stat().st_mtime_ns == before
 
 
 def test_what_another_process_wrote_since_is_seen_under_the_lock(world: World, tmp_path: Path) -> None:

@@ -84,17 +84,17 @@ def test_a_policy_that_is_no_file_has_no_default(world: World) -> None:
     assert state_place("x", replace(loaded, source="policy")) == Path("x")
 
 
-def test_nothing_accepted_and_nothing_written(world: World, place: Path) -> None:
+def test_nothing_accepted_and_only_the_policy_is_remembered(world: World, place: Path) -> None:
     certify(world, 6)
     assert not world.attach(('structures = ["*"]', 'structures = ["other@1"]'), state=place).active
-    assert not place.parent.exists()
+    assert state_file.read(place) == Memory(policy_version=1)
 
 
 def test_a_certificate_that_does_not_fit_here_is_not_remembered(world: World, place: Path) -> None:
     record = world.record()
     world.certify(replace(record, software=record.software | {"torch": "0.0.1"}))
     assert not world.attach(state=place).active
-    assert not place.parent.exists()
+    assert state_file.read(place) == Memory(policy_version=1)
 
 
 @pytest.mark.parametrize("damage", ["", "{}"], ids=["empty", "no members"])
