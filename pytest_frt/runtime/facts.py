@@ -8,17 +8,19 @@ from importlib import metadata
 from typing import TypeVar
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.contracts.record import Record
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.devices.probe import present_facts
-from pytest_frt.errors import SpecError, SwapRefused, UsageFault
+from pytest_frt.errors import SwapRefused, UsageFault
+from pytest_frt.runtime.below import Below, class_label
 from pytest_frt.runtime.match import LiveFacts, LiveSeat
 from pytest_frt.seat.hostfacts import library_of, source_digest
 from pytest_frt.seat.module import SeatModule
 from pytest_frt.seat.weight_bytes import dtype_name
-from pytest_frt.seat.weights import WeightHasher, host_tensor
+from pytest_frt.seat.weights import WeightHasher
 
 V = TypeVar("V")
 
@@ -66,6 +68,7 @@ class LiveProcess:
         self._host_class = class_label(model)
         self._library = library_of(model)
         self._weights = WeightHasher()
+        self._below = Below(model)
 
     def facts(self, record: Record) -> LiveFacts:
         """Return what a record is held against; what is expensive is computed when :func:`match` asks."""
@@ -77,14 +80,9 @@ class LiveProcess:
             host_class=self._host_class,
             library=self._library,
             sources=self._sources,
-            seats=Asked(lambda seat: _seat(self._model, seats[seat]) if seat in seats else None),
+            seats=Asked(lambda seat: _seat(self._model, self._below, seats[seat]) if seat in seats else None),
             weights=Asked(lambda seat: self._weights.digest(self._model, seats[seat]) if seat in seats else None),
         )
-
-
-def class_label(module: nn.Module) -> str:
-    """Return ``module.QualName`` of a module's class, as records name it."""
-    return f"{type(module).__module__}.{type(module).__qualname__}"
 
 
 def _device(kind: str) -> DeviceFacts:
@@ -114,11 +112,11 @@ def _record_digest(distribution: str) -> str | None:
 def _source(module: nn.Module | None) -> str | None:
     try:
         return None if module is None else source_digest(module)
-    except SwapRefused:  # a class without a source file
+    except (SwapRefused, TypeError, OSError):  # a class without a source file, or of a module that is not there
         return None
 
 
-def _seat(model: nn.Module, facts: SeatFacts) -> LiveSeat:
+def _seat(model: nn.Module, below: Below, facts: SeatFacts) -> LiveSeat:
     missing: list[str] = []
     labels: list[str] = []
     for path in facts.seat.places:
@@ -127,19 +125,20 @@ def _seat(model: nn.Module, facts: SeatFacts) -> LiveSeat:
         except AttributeError:
             missing.append(f"module {path}")
             continue
-        if isinstance(module, SeatModule):
-            return LiveSeat((), "", seated=module.frt_seat)
+        seated = next((inner for inner in module.modules() if isinstance(inner, SeatModule)), None)
+        if seated is not None:
+            return LiveSeat((), "", seated=seated.frt_seat)
         labels.append(class_label(module))
     kinds: set[str] = set()
     slots: list[str] = []
     for name, slot in facts.slots.items():
-        try:
-            tensor = host_tensor(model, slot.tensor)
-        except SpecError:
+        tensor = below.stored(slot.tensor)
+        if tensor is not None and not is_lazy(tensor):
+            kinds.add(tensor.device.type)
+            slots.append(f"{name} is {slot.tensor}, {dtype_name(tensor)} {'x'.join(map(str, tensor.shape))}")
+        elif tensor is not None or not below.computes(slot.tensor):
             missing.append(f"tensor {slot.tensor}")
-            continue
-        kinds.add(tensor.device.type)
-        slots.append(f"{name} is {slot.tensor}, {dtype_name(tensor)} {'x'.join(map(str, tensor.shape))}")
     if missing:
         return LiveSeat(tuple(labels), "", tuple(missing))
-    return LiveSeat(tuple(labels), " and ".join(sorted(kinds)), slots=tuple(slots))
+    device = " and ".join(sorted(kinds))
+    return LiveSeat(tuple(labels), device, (), "", tuple(slots), tuple(below.odd(facts)), tuple(below.inner(facts)))

@@ -15,6 +15,10 @@ CELL_FACTS = ("kind", "arch")
 """Facts that make it another device; the others tell two of one architecture, or two settings of one, apart."""
 
 
+TORCH = "torch"
+"""The distribution whose layers may lie below any place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What the deployer attaches for; an empty ``phase`` takes any.
@@ -29,6 +33,39 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
+class Odd:
+    """A module at or below a place that does something else than its class's source says, or holds something else.
+
+    Attributes:
+        code: ``HOST`` where its class is another, ``SEAT`` where the instance is, ``WEIGHTS_FORM`` where a slot's
+            tensor is computed.
+        path: Dotted path of the module.
+        why: What is odd.
+    """
+
+    code: str
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A module below a place. A certificate names the classes of the places alone.
+
+    Attributes:
+        path: Dotted path.
+        label: ``module.QualName`` of its class.
+        libraries: Distributions that define its class; empty for a local class.
+        source: Digest of its class's source file; empty when there is none.
+    """
+
+    path: str
+    label: str
+    libraries: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class LiveSeat:
     """What lies at a certified seat in the live model.
 
@@ -38,6 +75,8 @@ class LiveSeat:
         missing: Places and tensors that the model does not have.
         seated: Id of the seat that is attached there already; empty when none is.
         slots: Each slot with its tensor's name, dtype and shape, as people read it.
+        odd: What is not as the classes' sources say, and tensors in no slot.
+        inner: The modules below the places.
     """
 
     classes: tuple[str, ...]
@@ -45,6 +84,8 @@ class LiveSeat:
     missing: tuple[str, ...] = ()
     seated: str = ""
     slots: tuple[str, ...] = ()
+    odd: tuple[Odd, ...] = ()
+    inner: tuple[Inner, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +212,7 @@ def _seat(record: Record, seat: SeatRecord, live: LiveFacts) -> Iterator[Reject]
         want, have = record.host.module_source.get(label, ABSENT), live.sources.get(label, ABSENT)
         if want != have or have == ABSENT:
             yield Reject("HOST", f"source of {label} is certified as {want}, here it is {have}", name)
+    yield from _modules(record, found, name)
     if found.device != record.device.kind:
         yield Reject("DEVICE", f"its tensors are on {found.device or ABSENT}, certified is {record.device.kind}", name)
     if seat.facts.dtype != record.dtype:
@@ -184,6 +226,18 @@ def _seat(record: Record, seat: SeatRecord, live: LiveFacts) -> Iterator[Reject]
         message = f"weights are certified with digest {seat.weights_digest}, in memory they have {weights}"
         held = f" ({'; '.join(found.slots)})" if found.slots else ""
         yield Reject("WEIGHTS", message + held, name, "load the checkpoint that was certified, as it was cast")
+
+
+def _modules(record: Record, found: LiveSeat, seat: str) -> Iterator[Reject]:
+    for odd in found.odd:
+        yield Reject(odd.code, f"{odd.path}: {odd.why}", seat, "load the model anew, and attach before it is changed")
+    bound = {TORCH, *record.host.library, *record.software}
+    for inner in found.inner:
+        if bound.isdisjoint(inner.libraries) and inner.source not in record.host.module_source.values():
+            message = (
+                f"{inner.path} is a {inner.label}, a class of neither {', '.join(sorted(bound))} nor a bound source"
+            )
+            yield Reject("HOST", message, seat, "define it in the file of the module that the seat replaces")
 
 
 def _said(value: object) -> str:

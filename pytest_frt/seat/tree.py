@@ -68,14 +68,19 @@ def why_not_linear(module: nn.Module) -> str:
     The test is the function that runs, so that a subclass which overrides nothing counts and one that adds an
     adapter, a quantised weight or a parametrisation does not.
     """
-    if type(module).forward is not nn.Linear.forward:
-        return f"its forward is {type(module).__qualname__}'s own, not that of a plain linear"
-    if parametrize.is_parametrized(module):
-        return "its weight is parametrised"
+    if why := why_not_linear_call(module):
+        return why
     weight = own_tensor(module, "weight")
     if type(weight) not in (nn.Parameter, Tensor):
         return f"its weight is a {type(weight).__qualname__}, not a plain tensor"
     return ""
+
+
+def why_not_linear_call(module: nn.Module) -> str:
+    """Return why a module does not call what a plain linear calls, whatever its weight is; empty when it does."""
+    if type(module).forward is not nn.Linear.forward:
+        return f"its forward is {type(module).__qualname__}'s own, not that of a plain linear"
+    return "its weight is parametrised" if parametrize.is_parametrized(module) else ""
 
 
 def is_matrix_layer(module: nn.Module) -> bool:
