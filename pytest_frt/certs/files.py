@@ -159,7 +159,10 @@ def write_new(path: Path, data: bytes | memoryview, *, mode: int) -> None:
             _write_new(path, data, mode)
         except FileExistsError as error:
             raise UsageFault(f"{path} exists and is never overwritten", hint="name another file") from error
-        _sync_folder(path.parent)
+        with ExitStack() as undo:
+            undo.callback(path.unlink, missing_ok=True)
+            _sync_folder(path.parent)
+            undo.pop_all()
 
 
 def _write_new(path: Path, data: bytes | memoryview, mode: int) -> None:

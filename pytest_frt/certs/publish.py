@@ -132,16 +132,19 @@ def write_shipment(project: Path, shipment: Shipment) -> tuple[str, ...]:
 
 def _put_back(path: Path, before: bytes | None) -> None:
     if before is None:
-        path.unlink(missing_ok=True)
+        if path.is_file():  # else it was never made: its folder is a file, or a folder has its name
+            path.unlink()
     else:
         write_atomic(path, before)
 
 
 def _check_plain(root: Path) -> None:
-    """Refuse a folder that leads elsewhere: what is published must lie where the builds lie."""
+    """Refuse what leads elsewhere or is neither folder nor file: what is published must lie where the builds lie."""
     for path in (root, *sorted(root.rglob("*"))):
         if path.is_symlink():
             raise CertificateRefused("TREE_SYMLINK", f"{path} is a symbolic link", hint="put the file in its place")
+        if path.exists() and not path.is_dir() and (path == root or not path.is_file()):
+            raise CertificateRefused("TREE_SPECIAL", f"{path} is no {'folder' if path == root else 'regular file'}")
 
 
 def _load(line: bytes, source: str, there: Mapping[str, str], cargo: _Cargo, sources: Sequence[Path]) -> None:

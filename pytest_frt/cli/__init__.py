@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import NoReturn
+from typing import Final, NoReturn
 
+from pytest_frt.certs.codes import next_step
 from pytest_frt.cli import (
     bench,
     bundle,
@@ -21,14 +22,19 @@ from pytest_frt.cli import (
     doctor,
     explain,
     export,
+    filled,
     index,
     listing,
     publish,
     replay,
     report,
     trust,
+    words,
 )
-from pytest_frt.errors import FrtError, UsageFault
+from pytest_frt.errors import CertificateRefused, FrtError, UsageFault
+
+INTERRUPTED: Final = 130  # what a shell says of a command that a signal of the keyboard ended
+LOOK: Final = "check the path, its permissions and the free space, then run it again"
 
 
 class Parser(argparse.ArgumentParser):
@@ -74,14 +80,50 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         Its exit status; that of the fault when one was raised, after printing it with its next step.
     """
-    args = parser().parse_args(argv)
+    if sys.stdout is None:  # or the first file that is written would be taken for it
+        print("frt: standard output is closed\n  next: send it to a file, or to /dev/null", file=sys.stderr)
+        return 1
     try:
+        filled.check(sys.argv[1:] if argv is None else argv)
+        args = _parsed(argv)
+        words.check(args)
         status: int = args.func(args)
         sys.stdout.flush()
     except FrtError as fault:
-        print(f"frt: {fault.diagnostics()}", file=sys.stderr)
+        print(f"frt: {_told(fault)}", file=sys.stderr)
         return fault.exit_code
     except BrokenPipeError:  # the reader, a pager or head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return 0
+    except OSError as fault:
+        where = fault.filename or "standard output"
+        print(f"frt: {where}: {fault.strerror or fault}\n  next: {LOOK}", file=sys.stderr)
+        _silence()
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return status
+
+
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    try:
+        return parser().parse_args(argv)
+    except SystemExit:  # help and version were printed
+        sys.stdout.flush()
+        raise
+
+
+def _told(fault: FrtError) -> str:
+    """Return what a fault says, with the next step of its code when it has none of its own."""
+    said = fault.diagnostics()
+    if isinstance(fault, CertificateRefused) and not fault.hint and (step := next_step(fault.refusal_code)):
+        said += f"\n  next: {step}"
+    return said
+
+
+def _silence() -> None:
+    """Lead standard output nowhere when it takes no more, or the end of the process would try again and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

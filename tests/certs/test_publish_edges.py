@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,39 @@ def test_line_that_lies_in_two_files_is_published_once(mine: Publisher) -> None:
     assert published.read_bytes() == file.read_bytes()
 
 
-@pytest.mark.parametrize("where", ["out", "project"])
-def test_set_that_cannot_be_read_is_refused(mine: Publisher, where: str) -> None:
+@pytest.mark.parametrize(("where", "code"), [("out", "SET_FILE"), ("project", "TREE_SPECIAL")])
+def test_set_that_cannot_be_read_is_refused(mine: Publisher, where: str, code: str) -> None:
     lay(mine)
     folder = mine.out if where == "out" else mine.project / publish.FOLDER
     os.mkfifo(folder / f"pipe{store.CERTIFICATE_SUFFIX}")
     with pytest.raises(CertificateRefused, match="pipe") as caught:
         lay(mine)
-    assert caught.value.refusal_code == "SET_FILE"
+    assert caught.value.refusal_code == code
+
+
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo], ids=["file", "fifo"])
+def test_certificates_that_are_no_folder_are_refused(mine: Publisher, make: Callable[[Path], None]) -> None:
+    make(mine.project / publish.FOLDER)
+    before = sorted(mine.project.rglob("*"))
+    with pytest.raises(CertificateRefused, match="is no folder") as caught:
+        lay(mine)
+    assert caught.value.refusal_code == "TREE_SPECIAL"
+    assert sorted(mine.project.rglob("*")) == before
+
+
+@pytest.mark.parametrize("taken", ["folder", "certificate", "artefact"])
+def test_place_that_is_taken_by_another_kind_leaves_everything_as_it_was(mine: Publisher, taken: str) -> None:
+    artefact, certificate = map(Path, publish.plan_shipment(mine.project, [mine.out]).files)
+    places = {"folder": certificate.parent, "certificate": certificate, "artefact": artefact}
+    path = mine.project / publish.FOLDER / places[taken]
+    path.mkdir(parents=True)
+    if taken == "folder":
+        path.rmdir()
+        path.touch()
+    before = sorted(mine.project.rglob("*"))
+    with pytest.raises(StorageFault):
+        lay(mine)
+    assert sorted(mine.project.rglob("*")) == before
 
 
 def test_refused_line_is_named_by_file_and_number(mine: Publisher) -> None:
