@@ -138,7 +138,7 @@ def verify(args: argparse.Namespace) -> int:
         StorageFault: the state file cannot be written.
     """
     trusted, memory = policy.load(args.trust), _memory(args)
-    now = parse_time(args.at, "--at") if args.at else datetime.now(UTC)
+    now = parse_time(args.at, "--at") if args.at is not None else datetime.now(UTC)
     found = lookup.locate(args.places, lambda: client_cache(os.environ))
     paths, audit = lookup.paths_of(found), args.at is not None
     verdict = verification.verdict_on(
@@ -165,13 +165,13 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _memory(args: argparse.Namespace) -> Path | None:
-    if args.state and args.at:
+    if args.state is not None and args.at is not None:
         raise UsageFault(
             "--state remembers what is accepted now, --at asks about another moment", hint="leave one of them out"
         )
     if args.state == AUTO:
         return state_file.default_place(args.trust)
-    return Path(args.state) if args.state else None
+    return Path(args.state) if args.state is not None else None
 
 
 def _label(outcome: verification.Outcome, found: Sequence[lookup.Found]) -> str:

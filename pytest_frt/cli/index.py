@@ -65,13 +65,13 @@ def revoke(args: argparse.Namespace) -> int:
         UsageFault: it is withdrawn already, or as ``build_index``.
         CertificateRefused: as ``build_index``.
     """
-    if args.public:
+    if args.public is not None:
         text = args.public
         if not text.startswith(keys.PREFIX):
             text = read_some(Path(text), _SMALL_FILE).decode("utf-8", "replace")
         kind, digest = "key", key_digest(keys.parse_public(text))
     else:
-        kind, digest = ("payload", args.payload) if args.payload else ("tree", args.tree)
+        kind, digest = ("payload", args.payload) if args.payload is not None else ("tree", args.tree)
         Node(digest, f"--{kind}").sha256()
     return _write(args, (Revoked(kind, digest, args.reason),))
 
@@ -110,7 +110,7 @@ def _write_held(args: argparse.Namespace, key: SigningKey, more: tuple[Revoked, 
         key,
         issuer=_issuer(args, listing, after.index.issuer if after else ""),
         now=now,
-        expires=parse_time(args.expires, "--expires") if args.expires else now + LIFE,
+        expires=parse_time(args.expires, "--expires") if args.expires is not None else now + LIFE,
         revoked=revoked,
         after=after,
     )
@@ -119,8 +119,8 @@ def _write_held(args: argparse.Namespace, key: SigningKey, more: tuple[Revoked, 
 
 
 def _issuer(args: argparse.Namespace, listing: index_build.Listing, before: str) -> str:
-    named: str = args.issuer or before
-    if named:
+    named: str = before if args.issuer is None else args.issuer
+    if named or args.issuer is not None:
         return named
     if not listing.issuers:
         raise UsageFault(f"no current certificate in {args.folder} is signed by this key", hint="name another --key")

@@ -85,11 +85,11 @@ def add_key(args: argparse.Namespace) -> int:
         CertificateRefused: the key is weak, malformed or listed already; the file is as it was.
     """
     now, public = datetime.now(UTC), _public(args.key)
-    start = parse_time(args.start, "--from") if args.start else now - KEY_BEFORE
-    until = parse_time(args.until, "--until") if args.until else now + KEY_AFTER
+    start = parse_time(args.start, "--from") if args.start is not None else now - KEY_BEFORE
+    until = parse_time(args.until, "--until") if args.until is not None else now + KEY_AFTER
     edits = [policy_edit.add_key(policy_edit.NewKey(args.owner, public.text, time_text(start), time_text(until)))]
     with policy_edit.held(args.trust) as trusted:
-        if args.rule:
+        if args.rule is not None:
             edits += _signs(args, trusted)
         version = policy_edit.change(args.trust, *edits)
     signs = [rule.issuer for rule in policy.load(args.trust).rules if args.owner in rule.signers]
@@ -106,7 +106,7 @@ def revoke(args: argparse.Namespace) -> int:
         CertificateRefused: a digest or name is malformed; the file is as it was.
     """
     with policy_edit.held(args.trust) as trusted:
-        if args.key:
+        if args.key is not None:
             edit, what = _revoke_key(args.key, trusted, args.reason)
         else:
             edit, what = _deny(args, trusted)
@@ -175,7 +175,7 @@ def _revoke_key(given: str, trusted: Policy, reason: str) -> tuple[policy_edit.E
 
 
 def _deny(args: argparse.Namespace, trusted: Policy) -> tuple[policy_edit.Edit, str]:
-    if args.commit:
+    if args.commit is not None:
         repo, _, revision = args.commit.rpartition("@")
         if not repo:
             raise UsageFault(f"--commit {args.commit} is no commit", hint="write REPO@REVISION")
@@ -187,7 +187,7 @@ def _deny(args: argparse.Namespace, trusted: Policy) -> tuple[policy_edit.Edit, 
                 hint="certificates name whole commits, so nothing shorter ever matches: write all of it",
             ) from None
         return _denied({"repo": repo, "revision": revision}, ("commit", args.commit), trusted, args.reason)
-    kind, value = ("payload", args.payload) if args.payload else ("tree", args.tree)
+    kind, value = ("payload", args.payload) if args.payload is not None else ("tree", args.tree)
     return _denied({kind: value}, (kind, value), trusted, args.reason)
 
 

@@ -53,8 +53,10 @@ def parse_kernel(word: str, base: Path, origin: str) -> KernelWord:
         origin: Where the value came from.
 
     Raises:
-        UsageFault: it is neither a directory nor a release.
+        UsageFault: it is empty, or neither a directory nor a release.
     """
+    if not word.strip():  # the empty path is the working directory
+        raise UsageFault(f"kernel from {origin} is empty", hint="give a kernel project, or leave --frt-kernel out")
     whole = base / Path(word).expanduser()
     if whole.is_dir():
         return LocalBuild(str(whole))

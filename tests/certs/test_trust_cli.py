@@ -93,6 +93,11 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         f"commit {what}": (["revoke", "--commit", f"acme/ffn@{revision}", "--reason", "x"], "--commit acme/ffn@")
         for what, revision in PARTIAL.items()
     },
+    "an empty key": (["revoke", "--key", "", "--reason", "x"], "cannot be read"),
+    "an empty commit": (["revoke", "--commit", "", "--reason", "x"], "REPO@REVISION"),
+    "an empty payload": (["revoke", "--payload", "", "--reason", "x"], "printable"),
+    "an empty rule": (["add-key", CAROL.text, "--owner", "carol", "--rule", ""], "issuers are acme"),
+    "an empty end": (["add-key", CAROL.text, "--owner", "carol", "--until", ""], "TIME_FORMAT"),
     "an empty reason": (["revoke", "--tree", DIGEST, "--reason", ""], "printable"),
     "a reason of two lines": (["revoke", "--tree", DIGEST, "--reason", "a\nb"], "printable"),
     "a key that is neither": (["revoke", "--key", "SHA256:nobody", "--reason", "x"], "cannot be read"),

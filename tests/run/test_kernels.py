@@ -63,6 +63,12 @@ def test_words_are_read_and_written_alike(tmp_path: Path, word: str, parsed: Ker
     assert parse_kernel(made.word, Path("/elsewhere"), "") == made
 
 
+@pytest.mark.parametrize("word", ["", " "], ids=["empty", "blank"])
+def test_an_empty_word_is_not_the_working_directory(tmp_path: Path, word: str) -> None:
+    with pytest.raises(UsageFault, match="command line is empty"):
+        parse_kernel(word, tmp_path, "command line")
+
+
 def test_release_is_stated_by_its_commit_whatever_named_it(hub: Hub) -> None:
     first = hub.release(kernel_files(1), "v1", "1.0")
     second = hub.release(kernel_files(2), "v1")
