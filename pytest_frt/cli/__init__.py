@@ -85,7 +85,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     try:
         filled.check(sys.argv[1:] if argv is None else argv)
-        filled.check(sys.argv[1:] if argv is None else argv)
         args = _parsed(argv)
         words.check(args)
         status: int = args.func(args)
