@@ -96,6 +96,7 @@ class Settings:
 
     def _raw(self, option: Option) -> tuple[object, str]:
         if (value := getattr(self._config.option, option.dest, None)) is not None:
+            _check_filled(option, value)
             return value, COMMAND_LINE
         if option.key in self._table:
             return self._table[option.key], f"[tool.{TABLE}]"
@@ -107,7 +108,8 @@ class Settings:
         """Return the value of a setting and note its origin.
 
         Raises:
-            UsageFault: the value has another type than the option, or is none of its choices.
+            UsageFault: the value has another type than the option, is none of its choices, or is empty on the command
+                line.
         """
         option = BY_KEY[key]
         raw, origin = self._raw(option)
@@ -127,6 +129,17 @@ class Settings:
         """Return the directory that relative paths of a setting start from."""
         files = self.origins[key].startswith("[") or self.origins[key] == "ini file"
         return self._config.rootpath if files else Path(self._config.invocation_params.dir)
+
+
+def _check_filled(option: Option, value: object) -> None:
+    """Refuse an option that was given without a value: for most of them that would mean everything, or nothing asked.
+
+    Raises:
+        UsageFault: naming the option.
+    """
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, str) and not one.strip(" \t,"):
+            raise UsageFault(f"--frt-{option.name} is empty", hint="give it a value, or leave it out")
 
 
 def default_cache() -> Path:
