@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 from torch import nn
 
 from pytest_frt.contracts.host import HostProgram
 from pytest_frt.contracts.record import Record
-from pytest_frt.errors import CertificateRefused
+from pytest_frt.runtime.foreign import foreign
 from pytest_frt.runtime.imports import execute
 from pytest_frt.runtime.match import Reject, match_config
 from pytest_frt.runtime.sources import CodeCopy
 from pytest_frt.seat.hostfacts import projection_digest
+
+HINT: Final = "load the host that was certified, and what its entry imports"
 
 
 def check_config(model: nn.Module, record: Record, copy: CodeCopy) -> Reject | None:
@@ -27,13 +29,11 @@ def check_config(model: nn.Module, record: Record, copy: CodeCopy) -> Reject | N
         copy: The verified copy of the host entry.
 
     Raises:
-        CertificateRefused: ``HOST``: the model lacks a setting that the projection reads; ``ROLE_FILE``: the host entry
-            imports a file that is not certified.
+        CertificateRefused: ``HOST``: the host entry does not run here, the model lacks a setting that its projection
+            reads, or that is nothing to take a digest of; ``ROLE_FILE``: it imports a file that is not certified.
     """
-    program = cast("HostProgram", execute(copy))
-    try:
-        projection = program.projection(model)
-    except AttributeError as fault:
-        raise CertificateRefused("HOST", f"the configuration of this model cannot be read: {fault}") from fault
-    verdict = match_config(record, projection_digest(projection))
+    with foreign("HOST", "the configuration of this model cannot be read", hint=HINT):
+        program = cast("HostProgram", execute(copy))
+        digest = projection_digest(program.projection(model))
+    verdict = match_config(record, digest)
     return verdict if isinstance(verdict, Reject) else None

@@ -24,6 +24,7 @@ from pytest_frt.contracts.structure import Structure
 from pytest_frt.errors import CertificateRefused, FrtError, SwapRefused
 from pytest_frt.runtime import sealed, surroundings
 from pytest_frt.runtime.facts import LiveProcess
+from pytest_frt.runtime.foreign import foreign
 from pytest_frt.runtime.host import check_config
 from pytest_frt.runtime.imports import execute
 from pytest_frt.runtime.match import Reject, Wish, match
@@ -31,6 +32,7 @@ from pytest_frt.runtime.sources import Copies, KernelCopy, Places, copy_all, is_
 from pytest_frt.seat import kernels
 from pytest_frt.seat.artefact import load_artefact
 from pytest_frt.seat.bind import BoundSeat, bind_unit
+from pytest_frt.seat.guard import version_of
 from pytest_frt.seat.identity import IdentityRefused
 from pytest_frt.seat.swap import dtype_named
 from pytest_frt.seat.weights import slot_tensors
@@ -41,6 +43,7 @@ from pytest_frt.spec.load import load_structure
 T = TypeVar("T")
 
 SMOKE_SEED: Final = 0
+LOAD_HINT: Final = "install what it names, or ask the issuer what it needs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,37 +152,49 @@ def _check_kernel(copy: KernelCopy, environ: Mapping[str, str]) -> None:
 
 def _bind(record: Record, ready: Ready, model: nn.Module) -> tuple[BoundSeat, ...] | Reject:
     copies, declared = ready.copies, ready.declared
-    with _loading(f"kernel {record.kernel.repo}"):
+    with foreign("LOAD", f"kernel {record.kernel.repo} does not load here", hint=LOAD_HINT):
         kernel = _load_kernel(copies.kernel)
-    with _loading(f"impl {record.key.cell.impl}"):
+    with foreign("LOAD", f"impl {record.key.cell.impl} does not load here", hint=LOAD_HINT):
         impl = execute(copies.impl)
-    if declared != impl.IMPL:
-        raise CertificateRefused("ROLE_FILE", f"IMPL at run time is {impl.IMPL!r}, the source says {declared!r}")
-    bound, refused = bind_unit(
-        model,
-        [seat.facts for seat in record.seats],
-        structure=ready.structure,
-        impl=impl,
-        scheme=record.key.cell.scheme,
-        scales={} if copies.artefact is None else load_artefact(copies.artefact),
-        kernel=kernel,
-        rows=record.rows,
-    )
-    if refused:
-        return Reject("BIND", f"{refused[0].reason}: {refused[0].detail}", refused[0].at)
-    for one in bound:
-        smoke(one, kernel_device=record.device.kind)
+        if declared != (found := getattr(impl, "IMPL", None)):
+            raise CertificateRefused("ROLE_FILE", f"IMPL at run time is {found!r}, the source says {declared!r}")
+    scales = {} if copies.artefact is None else load_artefact(copies.artefact)
+    with _unwritten(model, record):
+        with foreign("BIND", f"impl {record.key.cell.impl} does not bind here", hint="tell the issuer"):
+            bound, refused = bind_unit(
+                model,
+                [seat.facts for seat in record.seats],
+                structure=ready.structure,
+                impl=impl,
+                scheme=record.key.cell.scheme,
+                scales=scales,
+                kernel=kernel,
+                rows=record.rows,
+            )
+        if refused:
+            return Reject("BIND", f"{refused[0].reason}: {refused[0].detail}", refused[0].at)
+        for one in bound:
+            smoke(one, kernel_device=record.device.kind)
     return bound
 
 
 @contextmanager
-def _loading(what: str) -> Iterator[None]:
+def _unwritten(model: nn.Module, record: Record) -> Iterator[None]:
+    """Raise ``SwapRefused`` when the block wrote to a tensor that the seats are bound to, however the block ends."""
+    tensors = {
+        f"{name} of seat {seat.facts.id}": tensor
+        for seat in record.seats
+        for name, tensor in slot_tensors(model, seat.facts).items()
+    }
+    before = {name: version_of(tensor) for name, tensor in tensors.items()}
     try:
         yield
-    except (ImportError, OSError) as fault:  # a library that is absent or too old for it; other faults are its own
-        raise CertificateRefused(
-            "LOAD", f"{what} does not load here: {fault}", hint="install what it names, or ask the issuer what it needs"
-        ) from fault
+    finally:
+        if written := [name for name, tensor in tensors.items() if version_of(tensor) != before[name]]:
+            raise SwapRefused(
+                f"impl {record.key.cell.impl} wrote to {', '.join(written)}: the model is no longer what was loaded",
+                hint="load the model again",
+            )
 
 
 def _load_kernel(copy: KernelCopy) -> ModuleType:
@@ -228,16 +243,19 @@ def smoke(bound: BoundSeat, *, kernel_device: str) -> None:
     It measures nothing: how close the answer is was certified.
 
     Raises:
-        CertificateRefused: ``SMOKE``: a wrong number, shape or dtype of outputs, a NaN or an infinity.
+        CertificateRefused: ``SMOKE``: it raises, or returns no tensors, a wrong number, shape or dtype of them, a NaN
+            or an infinity.
     """
     generator = torch.Generator().manual_seed(SMOKE_SEED)
     rows, dtype = max(bound.rows[0], 1), dtype_named(bound.facts.dtype)
     x = torch.randn(rows, bound.width, generator=generator).to(kernel_device, dtype)
-    answer = bound.module(x)
-    outputs = (answer,) if isinstance(answer, Tensor) else tuple(answer)
-    shapes = [(tuple(one.shape), one.dtype) for one in outputs]
-    wanted = [((rows, width), dtype) for width in bound.outputs]
-    if shapes != wanted:
-        raise CertificateRefused("SMOKE", f"seat {bound.facts.id} returned {shapes}, the structure has {wanted}")
-    if not all(math.isfinite(float(one.abs().sum(dtype=torch.float64))) for one in outputs):
+    with foreign("SMOKE", f"seat {bound.facts.id} does not run here", hint="tell the issuer"):
+        answer = bound.module(x)
+        outputs = answer if isinstance(answer, tuple | list) else (answer,)
+        shapes = [(tuple(one.shape), one.dtype) if isinstance(one, Tensor) else type(one) for one in outputs]
+        wanted = [((rows, width), dtype) for width in bound.outputs]
+        if shapes != wanted:
+            raise CertificateRefused("SMOKE", f"seat {bound.facts.id} returned {shapes}, the structure has {wanted}")
+        finite = all(math.isfinite(float(one.abs().sum(dtype=torch.float64))) for one in outputs)
+    if not finite:
         raise CertificateRefused("SMOKE", f"seat {bound.facts.id} returned a NaN or an infinity on {rows} normal rows")

@@ -23,6 +23,8 @@ VARIABLE: Final = "LOCAL_KERNELS"
 MAPS: Final = Path("/proc/self/maps")
 MAX_CACHE_ENTRIES: Final = 200_000
 """Files of one cache that are looked at: about two seconds."""
+_SHOWN: Final = 120
+"""Characters of a folder that cannot be used."""
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ENTER: Final = stat.S_IXGRP | stat.S_IXOTH
 _MAP_FIELDS: Final = 6
@@ -96,13 +98,19 @@ def check_jit_caches(build: KernelBuild, environ: Mapping[str, str]) -> None:
     """Refuse when compiled code could come from a cache instead of from certified bytes.
 
     Raises:
-        CertificateRefused: ``JIT_CACHE`` for a cache that another user owns or can write to, wholly or in part;
-            ``JIT_STALE`` for an extension of the build's name that was compiled earlier.
+        CertificateRefused: ``JIT_CACHE`` for a cache that another user owns or can write to, wholly or in part, and
+            for one that is no folder or cannot be looked at; ``JIT_STALE`` for an extension of the build's name that
+            was compiled earlier.
     """
     caches = jit_caches(environ)
     for variable, folder in caches.items():
-        if folder.exists() or folder.is_symlink():
-            _check_cache(variable, folder)
+        try:
+            if os.path.lexists(folder):
+                _check_cache(variable, folder)
+            else:
+                _check_absent(variable, folder)
+        except (OSError, ValueError) as fault:
+            raise _unusable(variable, folder, f"cannot be looked at: {fault}") from fault
     names = {build.id} | {_stem(file.name) for file in build.files if ".so" in file.name}
     for stale in _extensions(caches[EXTENSIONS], names):
         raise CertificateRefused(
@@ -122,8 +130,19 @@ def _extensions(root: Path, names: Iterable[str]) -> Iterator[Path]:
         yield from (path for path in (root / name, *sorted(root.glob(f"*/{name}"))) if path.is_dir())
 
 
+def _check_absent(variable: str, folder: Path) -> None:
+    try:
+        folder.lstat()  # tells absent from what can never be a folder, which a test for existence does not
+    except FileNotFoundError:
+        return
+    except NotADirectoryError as fault:
+        raise _unusable(variable, folder, "lies below a file") from fault
+
+
 def _check_cache(variable: str, folder: Path) -> None:
-    real = Path(os.path.realpath(folder))
+    real = Path(os.path.realpath(folder, strict=True))
+    if not real.is_dir():
+        raise _unusable(variable, folder, "is no folder")
     open_to_others = True
     for above in reversed(real.parents):
         facts = above.stat()
@@ -158,6 +177,12 @@ def _fault(facts: os.stat_result, *, writable: bool) -> str:
         return f"belongs to uid {facts.st_uid}"
     mode = stat.S_IMODE(facts.st_mode)
     return f"has mode {mode:04o}, open to others" if writable and mode & _OTHERS_WRITE else ""
+
+
+def _unusable(variable: str, folder: Path, what: str) -> CertificateRefused:
+    return CertificateRefused(
+        "JIT_CACHE", f"the compile cache {str(folder)[:_SHOWN]} {what}", hint=f"name a folder of your own in {variable}"
+    )
 
 
 def _unsafe(variable: str, folder: Path, what: str) -> CertificateRefused:
