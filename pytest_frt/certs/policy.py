@@ -36,7 +36,7 @@ from pytest_frt.certs.policy_types import (
 from pytest_frt.certs.reading import Node
 from pytest_frt.certs.shape import revision
 from pytest_frt.certs.strict_toml import parse_toml
-from pytest_frt.errors import CertificateRefused
+from pytest_frt.errors import CertificateRefused, UsageFault
 
 __all__ = [
     "ANY", "DEFAULT_INDEX_DAYS", "DEFAULT_LIFE_DAYS", "DEFAULT_SKEW_S", "SCHEMA", "Deny", "IndexNeed", "Pin", "Policy",
@@ -66,6 +66,15 @@ def load(path: str | Path) -> Policy:
         CertificateRefused: with the codes of the module docstring.
         UsageFault: the file is missing.
     """
+    try:
+        Path(path).lstat()
+    except FileNotFoundError:
+        raise UsageFault(
+            f"{path} is missing: without a trust policy nothing is accepted",
+            hint=f"name yours, or write a first one: frt trust init --key PUB --out {path}",
+        ) from None
+    except OSError:  # which the reading tells
+        pass
     data = read_owned(Path(path), code="POLICY_FILE", cap=FILE_CAP)
     return parse(data, str(path))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_frt.cell import Cell, RecordKey
 from pytest_frt.certs import dsse, store
@@ -13,7 +14,7 @@ from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.statement import CellCertificate, Certificate, parse_payload
 from pytest_frt.contracts.record import GateRow, PlanRecord, Record
 from pytest_frt.devices.probe import machine_facts
-from pytest_frt.errors import CertificateRefused, FrtError, UsageFault
+from pytest_frt.errors import CertificateRefused, FrtError, SpecError, UsageFault
 from pytest_frt.expand import NotSupported, expand
 from pytest_frt.registry import Registry
 from pytest_frt.run.config import Selection
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)
 
 UNVERIFIED = "signatures and files are not checked here; frt verify checks signatures, attach checks files"
+
+
+EXPLAINED: Final = (
+    "give a file or directory of certificates or statements, a cell id (structure-impl-host-scheme-device) "
+    "or a record key; frt list shows what is installed"
+)
+FILES: Final = frozenset({".json", ".jsonl"})
+"""How the names of certificates and statements end; no cell id ends so."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -42,6 +51,8 @@ def show(args: argparse.Namespace) -> int:
         CertificateRefused: a file that is no certificate.
     """
     path = Path(args.what)
+    if not path.exists() and (os.sep in args.what or path.suffix in FILES):
+        raise UsageFault(f"{path} is missing: there is no such file or directory", hint=EXPLAINED)
     lines = _files(path) if path.exists() else _cell(args.what, Path(args.certs))
     for line in lines:
         print(line)
@@ -116,7 +127,10 @@ def _gates(gates: tuple[GateRow, ...]) -> Iterator[str]:
 
 def _cell(text: str, certs: Path) -> Iterator[str]:
     """Say what a cell or record is made of, whether it runs here, and which files under ``certs`` speak of it."""
-    cell = RecordKey.parse(text).cell if "@" in text else Cell.parse(text)
+    try:
+        cell = RecordKey.parse(text).cell if "@" in text else Cell.parse(text)
+    except SpecError as fault:
+        raise UsageFault(f"there is no file or directory {text}, and {fault.message}", hint=EXPLAINED) from fault
     registry = Registry.load()
     structure, host = registry.structure(cell.structure).spec, registry.host(cell.host).spec
     impl = registry.impl(cell.structure, cell.impl).impl

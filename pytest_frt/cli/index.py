@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -123,10 +124,25 @@ def _issuer(args: argparse.Namespace, listing: index_build.Listing, before: str)
     if named or args.issuer is not None:
         return named
     if not listing.issuers:
-        raise UsageFault(f"no current certificate in {args.folder} is signed by this key", hint="name another --key")
+        raise _nothing_to_list(args.folder, listing)
     if len(listing.issuers) > 1:
         raise UsageFault(f"{args.folder} holds certificates of {', '.join(listing.issuers)}", hint="name one: --issuer")
     return listing.issuers[0]
+
+
+def _nothing_to_list(folder: Path, listing: index_build.Listing) -> UsageFault:
+    if not listing.left:
+        return UsageFault(
+            f"{folder} holds no certificate (*{store.CERTIFICATE_SUFFIX})",
+            hint="name the directory of certificates, or sign statements first: frt sign --key FILE STATEMENT",
+        )
+    why = Counter(listing.left.values())
+    said = ", ".join(f"{count} {reason}" for reason, count in sorted(why.items()))
+    foreign = set(why) == {index_build.FOREIGN}
+    return UsageFault(
+        f"no certificate in {folder} is current: {said}",
+        hint="name another --key" if foreign else "renew them, or give --issuer for an index that lists none",
+    )
 
 
 def _print(path: Path, index: Index, listing: index_build.Listing, key: SigningKey) -> None:

@@ -188,7 +188,8 @@ def test_issuers_are_never_mixed(world: World, folder: Path) -> None:
 
 
 FAULTS: dict[str, tuple[list[str], str]] = {
-    "nothing of this key": (["build", "certs", "--key", "bob.pem"], "signed by this key"),
+    "nothing of this key": (["build", "certs", "--key", "bob.pem"], "1 not signed by this key"),
+    "no certificate at all": (["build", "empty", "--key", "alice.pem"], "empty holds no certificate"),
     "no directory": (["build", "nowhere", "--key", "alice.pem"], "nowhere"),
     "no key": (["build", "certs", "--key", "no.pem"], "no.pem"),
     "an end that has passed": (
@@ -204,6 +205,7 @@ FAULTS: dict[str, tuple[list[str], str]] = {
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(("argv", "said"), FAULTS.values(), ids=FAULTS)
 def test_what_is_refused_writes_nothing(argv: list[str], said: str) -> None:
+    Path("empty").mkdir()
     with pytest.raises((UsageFault, CertificateRefused)) as caught:
         frt(*argv)
     assert said in caught.value.diagnostics()

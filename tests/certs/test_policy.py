@@ -12,7 +12,7 @@ import pytest
 
 from pytest_frt.certs import authority, keys, policy, statement
 from pytest_frt.certs.starter import starter_policy
-from pytest_frt.errors import CertificateRefused
+from pytest_frt.errors import CertificateRefused, UsageFault
 
 if TYPE_CHECKING:
     from tests.certs.conftest import World
@@ -66,6 +66,13 @@ def code_of(text: str | bytes) -> str:
     with pytest.raises(CertificateRefused) as caught:
         policy.parse(text if isinstance(text, bytes) else text.encode())
     return caught.value.refusal_code
+
+
+def test_a_missing_policy_is_called_missing_and_says_how_to_write_one(tmp_path: Path) -> None:
+    path = tmp_path / "frt-trust.toml"
+    with pytest.raises(UsageFault, match=r"frt-trust\.toml is missing") as caught:
+        policy.load(path)
+    assert f"frt trust init --key PUB --out {path}" in caught.value.diagnostics()
 
 
 @pytest.mark.parametrize("revision", ["214494d4", "main", "A" * 40, "a" * 39, "a" * 63, "", "Local"], ids=repr)

@@ -61,6 +61,14 @@ def test_unknown_part_is_named_with_the_nearest(frt: Frt, cell: str) -> None:
     assert f"did you mean '{structure}'" in err
 
 
+@pytest.mark.parametrize("what", ["certs/none", "/none", "a.json", f"x{store.CERTIFICATE_SUFFIX}", "frt-certs", "a@b"])
+def test_a_missing_path_is_called_missing(frt: Frt, what: str) -> None:
+    status, out, err = frt("explain", what)
+    assert (status, out) == (4, "")
+    assert f"{what} is missing" in err or f"no file or directory {what}" in err
+    assert "next: give a file or directory of certificates or statements, a cell id" in err
+
+
 def test_neither_file_nor_cell_is_a_fault(frt: Frt) -> None:
     status, _, err = frt("explain", "nonsense")
     assert status == 4
