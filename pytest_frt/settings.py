@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_frt.certs import shape
-from pytest_frt.certs.files import check_replaceable
+from pytest_frt.certs.files import PUBLIC, check_replaceable, read_some
 from pytest_frt.errors import UsageFault
 from pytest_frt.options import BY_KEY, DIMENSIONS, TABLE, Option, nearest, read_table
 from pytest_frt.report import drawing
@@ -171,6 +171,19 @@ def _file(settings: Settings, key: str) -> str | None:
     return str(path) if path else None
 
 
+def _sign_key(settings: Settings) -> Path | None:
+    """Return the key file. It is not opened to sign yet; that it is the other half is met before hours of measuring."""
+    key = settings.path("sign_key")
+    if key is None:
+        return None
+    said = f"sign_key = {key} from {settings.origins['sign_key']}"
+    if not key.is_file():
+        raise UsageFault(f"{said} is no file", hint="frt keygen OUT")
+    if read_some(key, len(PUBLIC)) == PUBLIC:
+        raise UsageFault(f"{said} holds a public key", hint="name the private key file, e.g. frt-key.pem")
+    return key
+
+
 def _issuer(settings: Settings) -> str:
     """Return the name that statements will carry: what they cannot hold must be met before anything is measured."""
     value = str(settings.get("issuer"))
@@ -238,9 +251,7 @@ def run_config(settings: Settings, *, threads: int, is_worker: bool) -> RunConfi
     exclude = {name: globs for name in DIMENSIONS if (globs := settings.get(f"exclude_{name}"))}
     if not include:
         raise UsageFault("no --frt-* option selects what to judge", hint="--frt-host=NAME, or --frt-host=all")
-    quick, key = settings.get("quick"), None if is_worker else settings.path("sign_key")
-    if key is not None and not key.is_file():
-        raise UsageFault(f"sign_key = {key} from {settings.origins['sign_key']} is no file", hint="frt keygen OUT")
+    quick, key = settings.get("quick"), None if is_worker else _sign_key(settings)
     checkpoint, kernel = settings.path("checkpoint"), _kernels(settings)
     if checkpoint is not None and not checkpoint.is_dir():
         origin = settings.origins["checkpoint"]

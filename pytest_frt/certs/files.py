@@ -20,6 +20,8 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ANY: Final = stat.S_IRWXG | stat.S_IRWXO
 # Without O_NONBLOCK the open of a FIFO would wait for a writer.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+PUBLIC: Final = b"ed25519:"
+"""What a public key file of ours begins with."""
 _HEAD_BYTES: Final = 64 * 1024  # a key file is far smaller
 PRIVATE: Final = b"PRIVATE KEY-----"
 """What every PEM form of a private key has in its first and last line."""

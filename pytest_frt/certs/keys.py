@@ -29,10 +29,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from pytest_frt.certs.files import PRIVATE, read_owned, read_some, write_new
+from pytest_frt.certs.files import PRIVATE, PUBLIC, read_owned, read_some, write_new
 from pytest_frt.errors import CertificateRefused, UsageFault
 
-PREFIX: Final = "ed25519:"
+PREFIX: Final = PUBLIC.decode()
 KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
 _KEY_FILE_CAP: Final = 16 * 1024
@@ -176,7 +176,7 @@ def load_private(path: Path, passphrase: bytes | None = None) -> SigningKey:
 
 def _holds_public(path: Path) -> bool:
     try:
-        return read_some(path, len(PREFIX)) == PREFIX.encode()
+        return read_some(path, len(PUBLIC)) == PUBLIC
     except UsageFault:  # what cannot be read here is refused with its own reason where it is opened to sign
         return False
 

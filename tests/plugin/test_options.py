@@ -175,6 +175,12 @@ def test_report_that_must_not_be_replaced_is_met_at_start(configured: Configured
     assert getattr(run(configured("--frt-host=x", f"--frt-{option}=old")), option).endswith("/old")
 
 
+def test_public_half_is_no_key_to_sign_with(configured: Configured) -> None:
+    Path("key.pub").write_text("ed25519:" + "A" * 43 + "=")
+    with pytest.raises(UsageFault, match=r"sign_key = .* from command line holds a public key"):
+        run(configured("--frt-host=x", "--frt-sign-key=key.pub"))
+
+
 def test_worker_never_learns_of_a_key(configured: Configured, pytester: pytest.Pytester) -> None:
     key = pytester.path / "k.pem"
     key.touch()
