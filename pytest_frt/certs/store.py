@@ -180,20 +180,26 @@ def write_artefact(root: str | Path, host: str, device: str, data: bytes) -> Pat
 
 
 def read_artefact(paths: str | Path | Iterable[str | Path], artefact: FileDigest) -> bytes:
-    """Return the bytes of an artefact, found by digest at or below ``paths``, after comparing their digest.
+    """Return the bytes of an artefact, found by name at or below ``paths`` and by digest: others hide no good one.
 
     Raises:
-        CertificateRefused: ``ARTEFACT``: it is not there, or its bytes are others.
+        CertificateRefused: ``ARTEFACT``: it is not there, or nowhere with its bytes.
     """
-    name = f"{artefact.sha256}{ARTEFACT_SUFFIX}"
+    name, wrong = f"{artefact.sha256}{ARTEFACT_SUFFIX}", ""
     for path in _listed(paths):
         top = path if path.is_dir() else path.parent
-        for file in _files(top, name):
-            data = read_some(file, MAX_ARTEFACT_BYTES + 1)
+        for file in (one for one in _files(top, name) if one.name == name):
+            try:
+                data = read_some(file, MAX_ARTEFACT_BYTES + 1)
+            except UsageFault as fault:
+                wrong = wrong or fault.message
+                continue
             digest = hashlib.sha256(data).hexdigest()
-            if digest != artefact.sha256:
-                raise CertificateRefused("ARTEFACT", f"{file} has sha256 {digest}, certified is {artefact.sha256}")
-            return data
+            if digest == artefact.sha256:
+                return data
+            wrong = wrong or f"{file} has sha256 {digest}, certified is {artefact.sha256}"
+    if wrong:
+        raise CertificateRefused("ARTEFACT", wrong, hint="fetch the artefact again")
     raise CertificateRefused(
         "ARTEFACT", f"{artefact.name} is nowhere as {name}", hint="keep artefacts beside their certificates"
     )
@@ -207,12 +213,16 @@ def _read_path(path: Path) -> Iterator[Found]:
     if not path.is_dir():
         yield _read_set(path)
         return
+    shut: list[OSError] = []
     indexes = (file for file in _files(path, INDEX_NAME) if file.name == INDEX_NAME)
     for file in (*_files(path, CERTIFICATE_SUFFIX, shut.append), *indexes):
         try:
             yield _read_set(file)
         except UsageFault as fault:  # one bad file must not hide the others of a directory
             yield BadSet(file, "SET_FILE", fault.message)
+    for error in shut:
+        where = Path(error.filename or path)
+        yield BadSet(where, "SET_FILE", f"{where} cannot be read: {error.strerror}")
 
 
 def _read_set(path: Path) -> Found:
@@ -227,7 +237,3 @@ def _files(top: Path, ending: str, shut: Callable[[OSError], object] | None = No
     for current, folders, names in os.walk(top, onerror=shut, followlinks=False):
         folders.sort()
         yield from (Path(current, name) for name in sorted(names) if name.endswith(ending))
-    shut: list[OSError] = []
-    for error in shut:
-        where = Path(error.filename or path)
-        yield BadSet(where, "SET_FILE", f"{where} cannot be read: {error.strerror}")

@@ -104,3 +104,23 @@ def test_artefacts_are_found_by_digest_and_compared(tmp_path: Path) -> None:
         with pytest.raises(CertificateRefused) as caught:
             store.read_artefact(tmp_path, spoiled)
         assert caught.value.refusal_code == "ARTEFACT"
+
+
+@pytest.mark.parametrize("decoy", ["0/junk{name}", "0/{name}", "00/{name}/folder"], ids=["suffix", "name", "folder"])
+def test_another_file_does_not_hide_the_good_artefact(tmp_path: Path, decoy: str) -> None:
+    path = store.write_artefact(tmp_path, "toy", "cpu", b"scales")
+    other = tmp_path / decoy.format(name=path.name)
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"other")
+    wanted = FileDigest("scales.safetensors", hashlib.sha256(b"scales").hexdigest())
+    assert store.read_artefact([tmp_path], wanted) == b"scales"
+    path.unlink()
+    with pytest.raises(CertificateRefused, match="is nowhere as" if "junk" in decoy or "folder" in decoy else "has"):
+        store.read_artefact([tmp_path], wanted)
+
+
+def test_a_store_that_stops_at_the_first_file_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = store._files
+    monkeypatch.setattr(store, "_files", lambda *given: list(files(*given))[:1])
+    with pytest.raises(CertificateRefused):
+        test_another_file_does_not_hide_the_good_artefact(tmp_path, "0/{name}")
