@@ -87,8 +87,8 @@ def test_untrusted_package_fails_and_is_not_unpacked(mine: Publisher, capsys: py
 
 @pytest.mark.parametrize(
     "words",
-    [["--extract", "there"], ["--json"], ["--trust", "frt-trust.toml"], ["--at", AT[1]], ["--trust", ""]],
-    ids=["extract", "json", "trust", "at", "empty"],
+    [["--extract", "there"], ["--json"], ["--trust", "frt-trust.toml"], ["--at", AT[1]]],
+    ids=["extract", "json", "trust", "at"],
 )
 @pytest.mark.usefixtures("mine")
 def test_option_of_the_audit_needs_the_audit(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
