@@ -29,6 +29,7 @@ from pytest_frt.runtime.host import check_config
 from pytest_frt.runtime.imports import execute
 from pytest_frt.runtime.match import Reject, Wish, match
 from pytest_frt.runtime.sources import Copies, KernelCopy, Places, copy_all, is_private
+from pytest_frt.runtime.whole import check_whole
 from pytest_frt.seat import kernels
 from pytest_frt.seat.artefact import load_artefact
 from pytest_frt.seat.bind import BoundSeat, bind_unit
@@ -126,6 +127,7 @@ def _hold(certificate: CellCertificate, scene: Scene) -> Reject | None:
     record = certificate.record
     surroundings.check_overrides(record.kernel.repo, scene.environ)
     copies = copy_all(record, scene.places)
+    check_whole(record, scene.places.registry)
     ready = Ready(copies, load_structure(copies.structure), read_impl(copies.impl.folder / copies.impl.main))
     _check_versions(record, ready.structure, ready.declared)
     for seat in record.seats:

@@ -1,0 +1,37 @@
+"""A certificate names every file that its signer judged: what is installed beside these was judged by nobody."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pytest_frt.contracts.record import Record
+from pytest_frt.errors import CertificateRefused
+from pytest_frt.registry import Registry
+from pytest_frt.runtime.foreign import foreign
+from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
+
+HINT: Final = "ask the issuer for a certificate of all files"
+
+
+def check_whole(record: Record, registry: Registry) -> None:
+    """Refuse a record that leaves out a file of the installed impl, structure, scheme or host entry.
+
+    The imports of the installed files say which belong; nothing is executed. An empty file has no digest of its own and
+    is left out.
+
+    Raises:
+        CertificateRefused: ``ROLE_FILE``: a file is not certified, or cannot be read.
+        SpecError: an import leads out of the folder of its provider.
+        UsageFault: an entry that the record names is not installed.
+    """
+    cell, certified = record.key.cell, {subject.name for subject in record.subjects}
+    with foreign("ROLE_FILE", "the installed files cannot be read"):
+        installed = {
+            **structure_subjects(registry.structure(cell.structure)),
+            **scheme_subjects(registry.scheme(cell.scheme)),
+            **impl_subjects(registry.impl(cell.structure, cell.impl)),
+            **host_subjects(registry.host(cell.host)),
+        }
+        missing = sorted(name for name, file in installed.items() if name not in certified and file.stat().st_size)
+    if missing:
+        raise CertificateRefused("ROLE_FILE", f"{', '.join(missing)} is installed and not certified", hint=HINT)
