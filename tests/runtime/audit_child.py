@@ -206,7 +206,7 @@ def refuse(one: Scenario) -> dict[str, Any]:
 
 def accept() -> dict[str, Any]:
     """Attach for real, and mark the moments of acceptance among what is heard."""
-    honest, copies = attaching.verify_paths, prepare.copy_all
+    honest, copies = attaching.verdict_on, prepare.copy_all
 
     def marked_verify(*args: Any, **options: Any) -> Any:
         outcomes = honest(*args, **options)
@@ -224,7 +224,7 @@ def accept() -> dict[str, Any]:
         with listening(world.root) as heard:
             assert verified(world) == 0
             audited = list(heard)
-        patch.setattr(attaching, "verify_paths", marked_verify)
+        patch.setattr(attaching, "verdict_on", marked_verify)
         patch.setattr(prepare, "copy_all", marked_copies)
         with listening(world.root) as heard:
             assert world.attach(state=False).active
