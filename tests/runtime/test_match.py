@@ -10,7 +10,7 @@ import pytest
 from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.contracts.record import FileDigest, Record
 from pytest_frt.runtime.facts import Asked
-from pytest_frt.runtime.match import Accept, LiveFacts, LiveSeat, Reject, Wish, match, match_config
+from pytest_frt.runtime.match import Accept, Inner, LiveFacts, LiveSeat, Odd, Reject, Wish, match, match_config
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import World
@@ -61,6 +61,7 @@ SPOILS: dict[str, tuple[dict[str, Any], str, str]] = {
     "place_absent": ({"seats": seat(missing=("module blocks.1",))}, "SEAT", "the model has no module blocks.1"),
     "attached_already": ({"seats": seat(seated="blocks.1")}, "SEATED", "seat blocks.1 is attached already"),
     "seat_on_gpu": ({"seats": seat(device="cuda")}, "DEVICE", "its tensors are on cuda, certified is cpu"),
+    "odd": ({"seats": seat(odd=(Odd("SEAT", "blocks.1.up", "it has hooks"),))}, "SEAT", "blocks.1.up: it has hooks"),
     "weights": ({"weights": {"blocks.0": "x"}}, "WEIGHTS", "in memory they have x"),
 }
 
@@ -126,3 +127,26 @@ def test_asked_computes_once() -> None:
     table = Asked(lambda name: asked.append(name) or (name.upper() if name == "a" else None))
     assert (table["a"], table["a"], table.get("b"), table.get("b"), list(table)) == ("A", "A", None, None, ["a"])
     assert asked == ["a", "b"]
+
+
+INNER = {
+    "torch": ((("torch",), "0" * 64), True),
+    "library": ((("lib",), "0" * 64), True),
+    "software": ((("other",), "0" * 64), True),
+    "bound_file": (((), "b" * 64), True),
+    "local": (((), "0" * 64), False),
+    "unbound_library": ((("else",), "0" * 64), False),
+    "no_source": (((), ""), False),
+}
+
+
+@pytest.mark.parametrize("case", INNER)
+def test_class_below_a_place_is_of_something_bound(record: Record, live: LiveFacts, case: str) -> None:
+    (libraries, source), fits = INNER[case]
+    versions = {"lib": "1", "other": "2"}
+    host = replace(record.host, library={"lib": "1"})
+    wanted = replace(record, host=host, software={"other": "2"})
+    seats = seat(inner=(Inner("blocks.1.up", "some.Layer", libraries, source),))
+    verdict = match(wanted, replace(live, software=versions, library=versions, seats=seats), EAGER)
+    assert isinstance(verdict, Accept) == fits
+    assert fits or (verdict.code, "blocks.1.up is a some.Layer" in verdict.message) == ("HOST", True)  # type: ignore[union-attr]
