@@ -50,7 +50,8 @@ class TimingPlan:
         warmup: Untimed executions of each arm before its first timed one.
         loads: Processes that load at the same time.
         memory_share: Share of the available memory that loaded processes may fill.
-        ahead: Processes that import the host's libraries while a record is judged otherwise, at most.
+        ahead: Processes that import the host's libraries while a record is judged otherwise, at most. None by default: on
+            two cores they take from the judging what they save at the clock; for machines with cores to spare.
     """
 
     processes: int = 8
@@ -64,7 +65,7 @@ class TimingPlan:
     warmup: int = 2
     loads: int = 2
     memory_share: float = 0.85
-    ahead: int = 4
+    ahead: int = 0
 
 
 class TimingLab:

@@ -24,7 +24,7 @@ from pytest_frt.lab.timing_group import Ask, TimingGroup
 from pytest_frt.lab.timing_process import Limits, TimingProcess
 from pytest_frt.lab.wire import Channel
 
-ONE = TimingPlan(processes=1, looks=(1,), null_pairs=0, witnesses=0, loads=1, region_s=0.002)
+ONE = TimingPlan(processes=1, looks=(1,), null_pairs=0, witnesses=0, loads=1, region_s=0.002, ahead=1)
 
 
 class Silent:
