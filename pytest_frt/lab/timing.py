@@ -50,8 +50,8 @@ class TimingPlan:
         warmup: Untimed executions of each arm before its first timed one.
         loads: Processes that load at the same time.
         memory_share: Share of the available memory that loaded processes may fill.
-        ahead: Processes that import the host's libraries while a record is judged otherwise, at most. None by default: on
-            two cores they take from the judging what they save at the clock; for machines with cores to spare.
+        ahead: Processes that import the host's libraries while a record is judged otherwise, at most. None by default:
+            on two cores they take from the judging what they save at the clock.
     """
 
     processes: int = 8
