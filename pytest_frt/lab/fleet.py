@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import secrets
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_frt.contracts.job import TimingJob
-from pytest_frt.lab import priority, reaper
-from pytest_frt.lab.launch import Launched, worker_environment
+from pytest_frt.lab import reaper
+from pytest_frt.lab.launch import worker_environment
 from pytest_frt.lab.locks import DeviceLock
-from pytest_frt.lab.timing_process import BASE, Limits, ProcessLost, TimingProcess, start
-from pytest_frt.lab.wire import PeerGone, PeerSilent
+from pytest_frt.lab.timing_process import BASE, Limits, ProcessLost, TimingProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +38,6 @@ class Site:
     loads: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """A process that was started before its job was known.
-
-    Attributes:
-        launched: The process.
-        folder: Its own folder.
-        threads: Threads of its math libraries.
-    """
-
-    launched: Launched
-    folder: Path
-    threads: int
-
-
 class Fleet:
     """Timing processes that may share compiled code with each other and with nobody else.
 
@@ -70,33 +52,6 @@ class Fleet:
         self._mark = secrets.token_hex(8)
         self._numbers = itertools.count()
         self._alive: list[TimingProcess] = []
-        self._ahead = deque[Ahead]()
-
-    def begin(self, count: int, threads: int, libraries: Sequence[str]) -> None:
-        """Start processes that import ``libraries`` and wait for a job, until there are ``count``; returns at once.
-
-        They share the device while they import: who wants it alone waits for them. Where this process may take it back,
-        they yield the cores to everything else until they are given a job.
-
-        Args:
-            count: Processes that wait.
-            threads: Threads of their math libraries.
-            libraries: Importable names.
-        """
-        missing = count - len(self._ahead)
-        if missing <= 0:
-            return
-        lent = self._site.lock.lend()
-        try:
-            for _ in range(missing):
-                folder = self._folder()
-                launched = start(folder, self._environment(folder, threads), lent)
-                priority.lower(launched.process.pid)
-                self._ahead.append(Ahead(launched, folder, threads))
-                with suppress(PeerGone, PeerSilent):  # seen when a job is given to it
-                    launched.channel.send({"libraries": list(libraries)})
-        finally:
-            os.close(lent)
 
     def load(self, job: TimingJob, count: int, rng: random.Random) -> list[TimingProcess]:
         """Return ``count`` fresh processes that have loaded ``job``, each in an order of its own.
@@ -122,47 +77,25 @@ class Fleet:
 
     def strays(self) -> list[int]:
         """Return running processes that a timing process started: what they use is missing in its seconds."""
-        ours = {process.pid for process in self._alive} | {one.launched.process.pid for one in self._ahead}
+        ours = {process.pid for process in self._alive}
         return [pid for pid in reaper.marked(self._mark) if pid not in ours]
 
     def close(self, processes: Iterable[TimingProcess] | None = None) -> None:
         """End these processes, or all with whatever they started; idempotent."""
-        while processes is None and self._ahead:
-            self._ahead.popleft().launched.kill()
         for process in list(self._alive) if processes is None else list(processes):
             process.close()
             if process in self._alive:
                 self._alive.remove(process)
-        if not self._alive and not self._ahead:
+        if not self._alive:
             reaper.kill_marked(self._mark)
 
-    def _folder(self) -> Path:
-        return self._site.folder / f"{self._name}-{self._mark}" / str(next(self._numbers))
-
-    def _environment(self, folder: Path, threads: int) -> dict[str, str]:
-        cache = folder.parent / "inductor"
-        return worker_environment(self._site.environ, threads=threads, mark=self._mark, cache=cache, alone=True)
-
-    def _waiting(self, threads: int) -> Ahead | None:
-        """Return a process that waits for a job and lives; others are ended."""
-        while self._ahead:
-            one = self._ahead.popleft()
-            alive = one.threads == threads and one.launched.process.poll() is None
-            if alive and priority.restore(one.launched.process.pid):
-                return one
-            one.launched.kill()
-        return None
-
     def _start(self, job: TimingJob, rng: random.Random) -> TimingProcess:
-        ahead = self._waiting(job.host.threads)
-        folder = ahead.folder if ahead else self._folder()
-        process = TimingProcess(
-            replace(job, out=str(folder)),
-            self._environment(folder, job.host.threads),
-            self._site.limits,
-            self._site.warmup,
-            ahead.launched if ahead else None,
+        folder = self._site.folder / f"{self._name}-{self._mark}" / str(next(self._numbers))
+        cache = folder.parent / "inductor"
+        environment = worker_environment(
+            self._site.environ, threads=job.host.threads, mark=self._mark, cache=cache, alone=True
         )
+        process = TimingProcess(replace(job, out=str(folder)), environment, self._site.limits, self._site.warmup)
         self._alive.append(process)
         order = [BASE, *(name for name in job.arms if name != BASE)]
         rng.shuffle(order)

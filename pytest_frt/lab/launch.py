@@ -103,10 +103,8 @@ class Launched:
         return self.process.wait(_END_LIMIT_S)
 
 
-def launch(
-    module: str, arguments: Sequence[str], *, environment: Mapping[str, str], log: Path, lent: int | None = None
-) -> Launched:
-    """Exec ``python -I -B -m module --fd N arguments``, with ``--lent N`` for a descriptor that is passed on.
+def launch(module: str, arguments: Sequence[str], *, environment: Mapping[str, str], log: Path) -> Launched:
+    """Exec ``python -I -B -m module --fd N arguments``.
 
     ``-I`` keeps the working directory, user site and ``PYTHON*`` variables out; ``-B`` repeats
     ``PYTHONDONTWRITEBYTECODE``, which ``-I`` ignores.
@@ -117,13 +115,11 @@ def launch(
     ours, theirs = socket.socketpair()
     with theirs, log.open("ab") as output:
         command = [sys.executable, "-I", "-B", "-m", module, "--fd", str(theirs.fileno()), *arguments]
-        passed = (theirs.fileno(),) if lent is None else (theirs.fileno(), lent)
-        command += () if lent is None else ("--lent", str(lent))
         try:
             process = subprocess.Popen(
                 command,
                 env=dict(environment),
-                pass_fds=passed,
+                pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -44,15 +44,6 @@ class DeviceLock:
         finally:
             os.close(body)
 
-    def lend(self) -> int:
-        """Return a descriptor that holds the device beside other readers until every copy of it is closed.
-
-        For a process that was just started: it closes its copy once it no longer needs a core, and its end closes it
-        in any case. The caller closes its own.
-        """
-        with _held(self._gate, fcntl.LOCK_EX):
-            return _take(self._body, fcntl.LOCK_SH)
-
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the device alone."""

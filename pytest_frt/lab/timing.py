@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -26,7 +26,6 @@ from pytest_frt.lab.witnesses import Witnesses
 
 MAX_REPEATS: Final = 512
 """Executions per region: a model that takes under 4 microseconds is none."""
-CANDIDATE: Final = "candidate"
 _PROBES: Final = 3  # the fastest of three is close enough to choose a repeat count
 _GROWTH: Final = 16.0  # a single cold execution tells little about a hundred warm ones
 _MARGIN: Final = 1.1  # so that the second estimate usually is the last
@@ -50,8 +49,6 @@ class TimingPlan:
         warmup: Untimed executions of each arm before its first timed one.
         loads: Processes that load at the same time.
         memory_share: Share of the available memory that loaded processes may fill.
-        ahead: Processes that import the host's libraries while a record is judged otherwise, at most. None by default:
-            on two cores they take from the judging what they save at the clock.
     """
 
     processes: int = 8
@@ -65,7 +62,6 @@ class TimingPlan:
     warmup: int = 2
     loads: int = 2
     memory_share: float = 0.85
-    ahead: int = 0
 
 
 class TimingLab:
@@ -95,7 +91,6 @@ class TimingLab:
         self.folder = folder
         self.lock = lock or DeviceLock("cpu")
         self._site = Site(folder, environ, self.lock, limits or Limits(), self.plan.warmup, self.plan.loads)
-        self._next: Fleet | None = None
         self.witnesses = Witnesses(Fleet(self._site, "witness"), self.plan.witnesses)
 
     def __enter__(self) -> Self:
@@ -107,17 +102,6 @@ class TimingLab:
     def fleet(self, name: str) -> Fleet:
         """Return a fleet that shares nothing with others."""
         return Fleet(self._site, name)
-
-    def begin(self, threads: int, libraries: Sequence[str]) -> None:
-        """Start the first processes of the next :meth:`candidates`, which import ``libraries`` meanwhile."""
-        if self._next is None:
-            self._next = self.fleet(CANDIDATE)
-        self._next.begin(min(self.plan.ahead, self.plan.processes), threads, libraries)
-
-    def candidates(self) -> Fleet:
-        """Return a fleet that shares nothing with others, with the processes that were started ahead."""
-        fleet, self._next = self._next or self.fleet(CANDIDATE), None
-        return fleet
 
     def repeats(self, process: TimingProcess, turn: Turn) -> int:
         """Return how many executions make a region of ``plan.region_s`` in the faster of ``turn`` and the base.
@@ -162,7 +146,5 @@ class TimingLab:
             fleet.close()
 
     def close(self) -> None:
-        """End the witnesses and whatever waits for a job. Groups end by themselves."""
-        if self._next is not None:
-            self._next.close()
+        """End the witnesses. Groups end by themselves."""
         self.witnesses.close()

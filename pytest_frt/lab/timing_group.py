@@ -101,7 +101,7 @@ class TimingGroup:
         self._job = job
         self._regimes = {arm: (regimes or {}).get(arm, job.phases[0]) for arm in job.arms}
         self._witnessed = tuple(witnessed) or job.phases
-        self._fleet = lab.candidates()
+        self._fleet = lab.fleet("candidate")
         self._loaded = _Loaded()
         self._alone = False
         self._repeats: dict[str, int] = {}
@@ -153,8 +153,7 @@ class TimingGroup:
         arms = (ask.arm,) if self._alone else tuple(name for name in self._job.arms if name not in {BASE, *self._dead})
         if self._loaded.arms == arms and self._loaded.processes:
             return
-        if self._loaded.processes:
-            self.close()
+        self.close()
         self._loaded.arms = arms
         plan, available = self._lab.plan, available_bytes()
         self._grow(min(plan.loads, plan.processes), ask)

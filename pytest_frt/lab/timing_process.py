@@ -14,7 +14,7 @@ from pytest_frt.contracts.job import TimingJob
 from pytest_frt.contracts.timing import TimedSample
 from pytest_frt.contracts.verdict import Crashed
 from pytest_frt.errors import EvidenceError
-from pytest_frt.lab.launch import Launched, describe_exit, launch
+from pytest_frt.lab.launch import describe_exit, launch
 from pytest_frt.lab.machine import Resident
 from pytest_frt.lab.reports import tail
 from pytest_frt.lab.wire import PeerGone, PeerSilent, WireFault, number, word
@@ -75,18 +75,6 @@ class Turn:
     cycle: str = ""
 
 
-def start(out: Path, environment: Mapping[str, str], lent: int | None = None) -> Launched:
-    """Exec a timing process that knows of no job yet.
-
-    Args:
-        out: Its own folder.
-        environment: Scrubbed environment.
-        lent: Descriptor that holds the device for it while it imports what it is then told to; None for none.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    return launch("pytest_frt.lab.timing_worker", (), environment=environment, log=out / "timing.log", lent=lent)
-
-
 class TimingProcess:
     """A freshly exec'ed timing process.
 
@@ -95,22 +83,16 @@ class TimingProcess:
         environment: Scrubbed environment.
         limits: Time limits.
         warmup: Untimed executions of each arm in each phase before its first timed one.
-        launched: The process, where it was started ahead in ``job.out``; None to start it.
     """
 
-    def __init__(
-        self,
-        job: TimingJob,
-        environment: Mapping[str, str],
-        limits: Limits,
-        warmup: int = 1,
-        launched: Launched | None = None,
-    ) -> None:
+    def __init__(self, job: TimingJob, environment: Mapping[str, str], limits: Limits, warmup: int = 1) -> None:
         self.job = job
         self._limits, self._warmup = limits, warmup
         self._warm: set[tuple[str, str]] = set()
         self._kept = 0
-        self._launched = launched or start(Path(job.out), environment)
+        out = Path(job.out)
+        out.mkdir(parents=True, exist_ok=True)
+        self._launched = launch("pytest_frt.lab.timing_worker", (), environment=environment, log=out / "timing.log")
 
     def begin_load(self, order: Sequence[str]) -> None:
         """Tell it to load its arms in ``order``; :meth:`end_load` waits for it."""

@@ -2,8 +2,6 @@
 
 The judge drives it over the channel, one JSON object per line:
 
-- ``libraries``, in a process that was started ahead: import these, then give back the share of the device that it was
-  lent. It comes before any job: nothing of an impl or a host is known yet.
 - ``load``: build the host and bind all arms in the order given, on one thread: processes load side by side, and the
   spinning threads of two would fight for the cores.
 - ``warm``: run an arm a few times on all threads, untimed.
@@ -24,12 +22,9 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -185,21 +180,10 @@ class TimingWorker:
         return self._arms
 
 
-def import_ahead(names: Sequence[str]) -> None:
-    """Import libraries that a host was seen to import; what cannot be imported is left to the host."""
-    for name in names:
-        with suppress(ImportError):
-            importlib.import_module(name)
-
-
 @torch.no_grad()
-def serve(channel: Channel, lent: int | None = None) -> None:
+def serve(channel: Channel) -> None:
     """Answer until the judge closes the channel. An error raised on purpose is told; any other ends the process."""
     message = channel.receive()
-    if lent is not None:
-        import_ahead(message["libraries"])
-        os.close(lent)
-        message = channel.receive()
     job = codec.loads(cast("type[Job]", Job), word(message, "job"))
     if not isinstance(job, TimingJob):
         raise WireFault(f"a timing process was given a {type(job).__name__}")
@@ -219,13 +203,11 @@ def main(arguments: Sequence[str]) -> int:
     """Serve one judge and return the exit status."""
     parser = argparse.ArgumentParser(prog="pytest_frt.lab.timing_worker")
     parser.add_argument("--fd", type=int, required=True)
-    parser.add_argument("--lent", type=int)
-    options = parser.parse_args(arguments)
-    channel = Channel.adopt(options.fd)
+    channel = Channel.adopt(parser.parse_args(arguments).fd)
     confine.be_first_to_go()
     reaper.die_with_parent()  # a judge that was killed may leave it in the middle of minutes of loading
     try:
-        serve(channel, options.lent)
+        serve(channel)
     except PeerGone:
         return 0
     return 1

@@ -18,7 +18,7 @@ from pytest_frt.run.results import GateResult, UnionResult
 from pytest_frt.run.settle import Question, Settled, Settling, required_checks
 from pytest_frt.run.stages import Stages, Witnessed
 from pytest_frt.run.union import Unions, contested
-from pytest_frt.run.workshop import JOB_S, PRELOAD, Workshop
+from pytest_frt.run.workshop import JOB_S, Workshop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,13 +151,8 @@ class Bench:
                 if record.key.cell.structure not in names:
                     names.append(record.key.cell.structure)
             folders = [str(entry.folder) for entry in self._registry.structures.values()]
-            self._begin_timing(host, PRELOAD)
             self._witnesses[host] = self._stages.witness(host, judged, folders)
         return self._witnesses[host]
-
-    def _begin_timing(self, host: HostRef, libraries: Sequence[str]) -> None:
-        if self._config.timing:
-            self._clock.begin(host.threads, libraries)
 
     def limits(self, structure: str) -> tuple[Limit, ...]:
         """Return a structure's own limits."""
@@ -189,7 +184,6 @@ class Bench:
         before = self._sources.anywhere()
         if changed := self._sources.changed(record):
             return Settled({"seats": _moved("seats", changed)}, {}, (), (), None)
-        self._begin_timing(record.host, witnessed.evidence.libraries)
         limits = {record.unit.structure: self.limits(record.unit.structure)}
         question = Question(record.host, (record.unit,), record.key.phase, record.key.form, limits)
         settled = Settling(self._stages, question, witnessed, lifecycle=True).run()

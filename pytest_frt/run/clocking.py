@@ -117,10 +117,6 @@ class Clock:
         self._attempts = Attempts(out)
         self._quick, self._seed, self._progress, self._alpha = quick, seed, progress, alpha
 
-    def begin(self, threads: int, libraries: Sequence[str]) -> None:
-        """Start the first timing processes ahead: they import ``libraries`` while a record is judged otherwise."""
-        self._lab.begin(threads, libraries)
-
     def judge(self, course: Course, entrants: Sequence[Entrant]) -> dict[str, tuple[Verdict, TimingEvidence | None]]:
         """Time entrants of one impl file and kernel build (or one union) in shared processes.
 

@@ -93,9 +93,6 @@ class Clock:
     def __init__(self, evidence: Any, during: Callable[[], object] = lambda: None) -> None:
         self._evidence, self._during = evidence, during
 
-    def begin(self, *_: object) -> None:
-        """Nothing is started ahead."""
-
     def judge(self, _course: Any, entrants: Sequence[Any]) -> dict[str, Any]:
         self._during()
         return {one.name: (Pass("net_win"), self._evidence) for one in entrants}
