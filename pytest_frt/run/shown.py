@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.contracts.seat import NotReplaced
 from pytest_frt.contracts.structure import Limit
+from pytest_frt.gates import parity_pooled
 from pytest_frt.measure import timing as measure
 from pytest_frt.rules import pooled, seam
 from pytest_frt.rules.thresholds import ALTERNATIVE_SHARE
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.pooled import PooledMetrics
     from pytest_frt.contracts.timing import ProcessTiming, TimingEvidence
     from pytest_frt.run.settle import Settled
-
-
-SYSTEMATIC: Final = ("channel", "alternative")
-"""Names in ``rules.pooled``; what is untold has no limit to be drawn against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +163,7 @@ def _worst(found: Sequence[SeamMetrics], terms: SeamLimits) -> tuple[SeatNumber,
 
 def _systematic(found: Sequence[PooledMetrics], terms: SeamLimits) -> tuple[SeatNumber, ...]:
     out = []
-    for name in SYSTEMATIC if found else ():
+    for name in parity_pooled.WORDS if found else ():  # what is untold has no limit to be drawn against
         values = [(pooled.numbers(one)[name], one) for one in found]
         value, at = max(values, key=lambda pair: (not math.isfinite(pair[0]), pair[0]))
         place = f"{pooled.place(at, name)}#{at.output}"
