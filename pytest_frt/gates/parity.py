@@ -21,7 +21,7 @@ from pytest_frt.contracts.verdict import Measured, NotRun, Pass, Refusal, SeatVe
 from pytest_frt.errors import SpecError
 from pytest_frt.gates import parity_host, parity_pooled
 from pytest_frt.gates.parity_host import Vacuous
-from pytest_frt.rules import conduct, seam
+from pytest_frt.rules import conduct, pooled, seam
 from pytest_frt.rules.exact import meets
 from pytest_frt.rules.thresholds import CALIBRATION_SAMPLES, SCALE_SHARE
 
@@ -118,7 +118,7 @@ def _judge_seats(parity: ParityEvidence, candidate: CandidateEvidence, terms: Te
     by_seat: dict[str, list[SeamMetrics]] = {seat: [] for seat in terms.seats}
     for one in parity.seam:
         by_seat.get(one.seat, []).append(one)
-    together = {seat: [one for one in parity.pooled if one.seat == seat] for seat in terms.seats}
+    together = pooled.by_seat(parity.pooled, terms.seats)
     refused: list[Refusal] = []
     for seat, wanted in terms.seats.items():
         problem = (

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from pytest_frt.contracts.pooled import AlternativeMetrics, ChannelMetrics, PooledMetrics
 from pytest_frt.contracts.scheme import SeamLimits
 from pytest_frt.rules.exact import meets
 from pytest_frt.rules.thresholds import ALTERNATIVE_SHARE, SLOPE_SIGMAS
+
+
+def by_seat(metrics: Iterable[PooledMetrics], seats: Iterable[str]) -> dict[str, list[PooledMetrics]]:
+    """Return what there is of each of ``seats``, in their order; of others nothing."""
+    found: dict[str, list[PooledMetrics]] = {seat: [] for seat in seats}
+    for one in metrics:
+        found.get(one.seat, []).append(one)
+    return found
 
 
 def told(one: AlternativeMetrics) -> bool:

@@ -164,7 +164,7 @@ def pooled_rows(
     Raises:
         EvidenceError: a seat has no pooled metrics.
     """
-    found = {seat: [one for one in metrics if one.seat == seat] for seat in seats}
+    found = pooled.by_seat(metrics, seats)
     if missing := [seat for seat, some in found.items() if not some]:
         raise EvidenceError(f"no pooled metrics of {', '.join(missing)}")
     built = []

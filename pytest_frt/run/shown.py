@@ -131,7 +131,7 @@ def of_seams(settled: Settled, unit: UnitRef, limits: Iterable[Limit]) -> Shown 
     by_seat: dict[str, list[SeamMetrics]] = {}
     for one in tried.parity.seam:
         by_seat.setdefault(one.seat, []).append(one)
-    together = {seat: [one for one in tried.parity.pooled if one.seat == seat] for seat in by_seat}
+    together = pooled.by_seat(tried.parity.pooled, by_seat)
     seats = tuple(
         SeatShown(seat, (*_worst(found, terms), *_systematic(together[seat], terms))) for seat, found in by_seat.items()
     )
