@@ -34,7 +34,7 @@ def test_leftover_is_reported_with_its_line(write_tree: WriteTree, place: str, w
 
 
 @pytest.mark.parametrize(
-    "text", ["docs/work/plan", "{out}/tmp/x", "a user-" + "agent header", "https://host/root/x", "~/opt/x"]
+    "text", ["docs/work/plan", "{out}/tmp/x", "a user-ag" + "ent header", "https://host/root/x", "~/opt/x"]
 )
 def test_ordinary_text_passes(write_tree: WriteTree, text: str) -> None:
     assert check_words.check(write_tree({"README.md": text})) == []
