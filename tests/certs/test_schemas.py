@@ -53,6 +53,8 @@ GRAMMAR: dict[str, tuple[tuple[str | int, ...], object]] = {
     "sample with a unit": (("predicate", "gates", 0, "samples", 0), "1ms"),
     "NaN as text": (("predicate", "seats", 0, "scales", "x"), "NaN"),
     "time zone": (("predicate", "issuedAt"), "2026-11-29T00:00:00+00:00"),
+    "before 1970": (("predicate", "issuedAt"), "1969-12-31T23:59:59Z"),
+    "year 3000": (("predicate", "expiresAt"), "3000-01-01T00:00:00Z"),
     "month 13": (("predicate", "issuedAt"), "2026-13-29T00:00:00Z"),
     "branch as revision": (("predicate", "kernel", "revision"), "main"),
     "upper-case digest": (("predicate", "kernel", "treeDigest"), "A" * 64),
