@@ -7,11 +7,11 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
+from pytest_frt.contracts.record import FileDigest
 from pytest_frt.errors import KernelMismatch, KernelUnavailable, UsageFault
 from pytest_frt.registry import Registry
 from pytest_frt.run.config import RunConfig
@@ -20,7 +20,9 @@ from pytest_frt.seat.kernel_build import KernelBuild, read_build, resolve, varia
 from pytest_frt.seat.noarch import METADATA_FILE
 from pytest_frt.spec.hub_cache import copy_out, find_release
 
-HASHES: Final = {"sha256": hashlib.sha256, "sha512": hashlib.sha512}
+SHA256: Final = "sha256"
+HASHES: Final = frozenset({SHA256, "sha512"})
+"""The algorithms of digests in metadata; nothing is compared by a weaker one."""
 _UNHASHED: Final = frozenset({METADATA_FILE, f"{METADATA_FILE}.sigstore"})
 
 
@@ -119,8 +121,7 @@ class Kernels:
             case CachedRelease(revision=revision):
                 release = find_release(self._cache, repo, revision)
                 copy = copy_out(release, variant_folder(release.folder, kind), self._copies)
-                build = read_build(repo, copy, backend=kind)
-                build = replace(build, facts=replace(build.facts, revision=release.commit))
+                build = read_build(repo, copy, backend=kind, revision=release.commit)
         check_stated(build)
         return build
 
@@ -148,8 +149,7 @@ def check_stated(build: KernelBuild) -> None:
     algorithm, stated = digest.get("algorithm"), digest.get("files")
     if algorithm not in HASHES or not isinstance(stated, dict):
         raise KernelMismatch(f"{build.folder / METADATA_FILE} states digests of a kind that is not known")
-    found = {file.name: _hash(build.folder / file.name, algorithm) for file in build.files}
-    found = {name: value for name, value in found.items() if name not in _UNHASHED}
+    found = {file.name: _hash(build.folder, file, algorithm) for file in build.files if file.name not in _UNHASHED}
     for name in sorted(found.keys() | stated.keys()):
         if found.get(name) != stated.get(name):
             what = "is not there" if name not in found else "is not stated" if name not in stated else "has other bytes"
@@ -159,8 +159,11 @@ def check_stated(build: KernelBuild) -> None:
             )
 
 
-def _hash(file: Path, algorithm: str) -> str:
-    return base64.b64encode(HASHES[algorithm](file.read_bytes()).digest()).decode()
+def _hash(folder: Path, file: FileDigest, algorithm: str) -> str:
+    if algorithm == SHA256:  # taken when the build was read
+        return base64.b64encode(bytes.fromhex(file.sha256)).decode()
+    with (folder / file.name).open("rb") as stream:
+        return base64.b64encode(hashlib.file_digest(stream, algorithm).digest()).decode()
 
 
 def _repo_of(word: KernelWord, known: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from tests.hub import REPO, VARIANT, Hub, kernel_files, write_build
 
 OWN = "pytest-frt/frt-cpu"
 CPU: DeviceFacts = present_facts("cpu")
-TREES = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
 @pytest.fixture
@@ -175,29 +173,39 @@ def test_tampered_release_is_refused(hub: Hub) -> None:
         kernels(hub, CachedRelease(REPO, "v1")).of(REPO, "cpu")
 
 
-def stated(folder: Path, **spoil: str | None) -> Path:
+def stated(folder: Path, algorithm: str = "sha256", **spoil: str | None) -> Path:
     """Add the digests of a build to its metadata, as its builder does, and spoil some."""
     names = [name for name in kernel_files() if name != "metadata.json"]
     files = {
-        name: base64.b64encode(hashlib.sha256((folder / name).read_bytes()).digest()).decode() for name in names
+        name: base64.b64encode(hashlib.new(algorithm, (folder / name).read_bytes()).digest()).decode() for name in names
     } | {name.replace("_py", ".py"): value for name, value in spoil.items()}
     file = folder / "metadata.json"
-    digest = {"algorithm": "sha256", "files": {name: value for name, value in files.items() if value is not None}}
+    digest = {"algorithm": algorithm, "files": {name: value for name, value in files.items() if value is not None}}
     file.write_text(json.dumps(json.loads(file.read_text()) | {"digest": digest}))
     return folder
 
 
-def test_build_that_is_what_its_metadata_states_passes(tmp_path: Path) -> None:
-    check_stated(read_build(REPO, stated(write_build(tmp_path, kernel_files())), backend="cpu"))
+@pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
+def test_build_that_is_what_its_metadata_states_passes(tmp_path: Path, algorithm: str) -> None:
+    check_stated(read_build(REPO, stated(write_build(tmp_path, kernel_files()), algorithm), backend="cpu"))
 
 
+def test_digests_of_a_weak_kind_are_refused(tmp_path: Path) -> None:
+    build = read_build(REPO, stated(write_build(tmp_path, kernel_files()), "sha1"), backend="cpu")
+    with pytest.raises(KernelMismatch, match="of a kind that is not known"):
+        check_stated(build)
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [({"inner_py": "AAAA"}, "other bytes"), ({"inner_py": None}, "not stated"), ({"gone_py": "AAAA"}, "not there")],
     ids=["changed_file", "planted_file", "missing_file"],
 )
-def test_build_that_its_metadata_denies_is_refused(tmp_path: Path, spoil: dict[str, str | None], message: str) -> None:
-    build = read_build(REPO, stated(write_build(tmp_path, kernel_files()), **spoil), backend="cpu")
+def test_build_that_its_metadata_denies_is_refused(
+    tmp_path: Path, spoil: dict[str, str | None], message: str, algorithm: str
+) -> None:
+    build = read_build(REPO, stated(write_build(tmp_path, kernel_files()), algorithm, **spoil), backend="cpu")
     with pytest.raises(KernelMismatch, match=message):
         check_stated(build)
 
