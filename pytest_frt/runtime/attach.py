@@ -7,12 +7,10 @@ was accepted.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
 
 from torch import nn
 
@@ -30,6 +28,7 @@ from pytest_frt.runtime.memory import Kept, StateChoice, state_place
 from pytest_frt.runtime.prepare import Scene
 from pytest_frt.runtime.sources import Places
 from pytest_frt.seat import swap
+from pytest_frt.seat.alone import alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +46,6 @@ class _Request:
     kernels: Mapping[str, str | Path]
     host: str | Path | None
     state: StateChoice
-
-
-class _Alone:
-    """One attach at a time: while certified code is imported, the table of modules is not what others expect."""
-
-    lock: ClassVar[threading.RLock] = threading.RLock()
-
-
-def _renew() -> None:
-    _Alone.lock = threading.RLock()  # in a forked process nobody is left to give the old one back
-
-
-os.register_at_fork(after_in_child=_renew)
 
 
 def attach(  # noqa: PLR0913 (a name and a default for each)
@@ -109,7 +95,7 @@ def attach(  # noqa: PLR0913 (a name and a default for each)
     """
     given = {} if kernels is None else kernels
     request = _Request(model, certificates, trust, strict, allow_warn, now, form, phase, given, host, state)
-    with _Alone.lock:
+    with alone():  # while certified code is imported, the table of modules is not what others expect
         return _attach(request)
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from pytest_frt.contracts.record import KernelFacts
 from pytest_frt.errors import KernelMismatch, KernelUnavailable
+from pytest_frt.seat.alone import alone
 from pytest_frt.seat.identity import IdentityRefused, check_id
 from pytest_frt.seat.kernel_build import HubPin, KernelBuild, KernelRefused, is_own, read_build, resolve
 from pytest_frt.spec.tree import tree_digest, tree_files
@@ -67,7 +68,8 @@ def load(repo: str, path: Path, *, backend: str | None = None) -> tuple[ModuleTy
 def load_build(build: KernelBuild) -> ModuleType:
     """Import a build through the ``kernels`` client, once per process, and check where its modules came from.
 
-    A build whose bytes are already loaded is not imported again, from whatever folder it is asked for.
+    A build whose bytes are already loaded is not imported again, from whatever folder it is asked for. Threads load one
+    after the other.
 
     Raises:
         IdentityRefused: the id is taken or unsafe.
@@ -75,8 +77,15 @@ def load_build(build: KernelBuild) -> ModuleType:
         KernelMismatch: another build of this id is loaded, or the folder changed since ``build`` was read.
         Exception: whatever the kernel's own code raises while it is imported.
     """
-    if (held := _LOADED.get(build.id)) is not None:
-        return _same(build, held)
+    with alone():
+        if (held := _LOADED.get(build.id)) is not None:
+            return _same(build, held)
+        module = _import(build)
+        _LOADED[build.id] = _Loaded(build, module)
+        return module
+
+
+def _import(build: KernelBuild) -> ModuleType:
     check_id(build)
     _check_unchanged(build)
     client = _client()
@@ -88,7 +97,6 @@ def load_build(build: KernelBuild) -> ModuleType:
         undo.pop_all()
     check_origin(build)
     _check_unchanged(build)
-    _LOADED[build.id] = _Loaded(build, module)
     return module
 
 
@@ -171,7 +179,10 @@ def _check_unchanged(build: KernelBuild) -> None:
 
 @contextmanager
 def _no_bytecode() -> Iterator[None]:
-    """Import from source alone: compiled files beside it are neither written nor looked at."""
+    """Import from source alone: compiled files beside it are neither written nor looked at.
+
+    It holds for every import of this process meanwhile; :func:`alone` keeps two blocks from mixing what they put back.
+    """
     before = sys.dont_write_bytecode, sys.pycache_prefix
     sys.dont_write_bytecode, sys.pycache_prefix = True, os.devnull
     try:

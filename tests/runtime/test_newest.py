@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -200,9 +199,7 @@ def test_threads_attach_one_after_the_other(world: World, monkeypatch: pytest.Mo
 
 
 def test_a_runtime_without_the_lock_is_caught(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module._Alone, "lock", contextlib.nullcontext())
+    monkeypatch.setattr(module, "alone", contextlib.nullcontext)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    for name in ("pycache_prefix", "dont_write_bytecode"):  # threads that mix leave those of one another
-        monkeypatch.setattr(sys, name, getattr(sys, name))
     with pytest.raises(AssertionError):
         test_threads_attach_one_after_the_other(world, monkeypatch)
