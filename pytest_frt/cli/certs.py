@@ -17,6 +17,7 @@ from pytest_frt.certs import dsse, keyless, keys, lookup, policy, state_file, st
 from pytest_frt.certs import verify as verification
 from pytest_frt.certs.codes import next_step
 from pytest_frt.certs.files import check_new, read_some, write_new
+from pytest_frt.certs.keys import PublicKey
 from pytest_frt.certs.reading import parse_time, time_text
 from pytest_frt.certs.strict_json import one_line
 from pytest_frt.errors import CertificateRefused, UsageFault
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 PUBLIC_SUFFIX: Final = ".pub"
 DEFAULT_TRUST: Final = "frt-trust.toml"
+DEFAULT_OUT: Final = "frt-certs"
+"""Where a run leaves its certificates unless told otherwise."""
 AUTO: Final = "auto"
 _SMALL_FILE: Final = 4096
 _TOKEN_BYTES: Final = 65_536
@@ -248,6 +251,17 @@ def passphrase(args: argparse.Namespace, *, confirm: bool = False) -> bytes | No
     if not phrase:
         raise UsageFault("the passphrase is empty", hint="give one, or leave the option out")
     return phrase
+
+
+def public_key(given: str) -> PublicKey:
+    """Return the public key that a word of the command line is, or that lies in the file it names.
+
+    Raises:
+        UsageFault: the file cannot be read.
+        CertificateRefused: the text is malformed, or the key is weak.
+    """
+    text = given if given.startswith(keys.PREFIX) else read_some(Path(given), _SMALL_FILE).decode("utf-8", "replace")
+    return keys.parse_public(text)
 
 
 def _asked(prompt: str) -> bytes:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_frt.certs import index_build, keys, store
-from pytest_frt.certs.files import read_some
 from pytest_frt.certs.index import Index, Revoked, key_digest
 from pytest_frt.certs.keys import SigningKey
-from pytest_frt.certs.reading import Node, parse_time, time_text
-from pytest_frt.cli.certs import add_passphrase, passphrase
+from pytest_frt.certs.reading import parse_time, time_text
+from pytest_frt.cli.certs import add_passphrase, passphrase, public_key
 from pytest_frt.errors import UsageFault
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 LIFE: Final = timedelta(days=14)
 """Life of an index by default: short, since until it ends an old one can be shown in place of a newer one."""
-_SMALL_FILE: Final = 4096
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -67,13 +65,9 @@ def revoke(args: argparse.Namespace) -> int:
         CertificateRefused: as ``build_index``.
     """
     if args.public is not None:
-        text = args.public
-        if not text.startswith(keys.PREFIX):
-            text = read_some(Path(text), _SMALL_FILE).decode("utf-8", "replace")
-        kind, digest = "key", key_digest(keys.parse_public(text))
+        kind, digest = "key", key_digest(public_key(args.public))
     else:
         kind, digest = ("payload", args.payload) if args.payload is not None else ("tree", args.tree)
-        Node(digest, f"--{kind}").sha256()
     return _write(args, (Revoked(kind, digest, args.reason),))
 
 
@@ -109,7 +103,7 @@ def _write_held(args: argparse.Namespace, key: SigningKey, more: tuple[Revoked, 
         args.folder,
         listing,
         key,
-        issuer=_issuer(args, listing, after.index.issuer if after else ""),
+        issuer=_issuer(args.issuer, args.folder, listing, after),
         now=now,
         expires=parse_time(args.expires, "--expires") if args.expires is not None else now + LIFE,
         revoked=revoked,
@@ -119,14 +113,15 @@ def _write_held(args: argparse.Namespace, key: SigningKey, more: tuple[Revoked, 
     return 0
 
 
-def _issuer(args: argparse.Namespace, listing: index_build.Listing, before: str) -> str:
-    named: str = before if args.issuer is None else args.issuer
-    if named or args.issuer is not None:
+def _issuer(named: str | None, folder: Path, listing: index_build.Listing, after: index_build.Found | None) -> str:
+    if named is not None:
         return named
+    if after is not None:
+        return after.index.issuer
     if not listing.issuers:
-        raise _nothing_to_list(args.folder, listing)
+        raise _nothing_to_list(folder, listing)
     if len(listing.issuers) > 1:
-        raise UsageFault(f"{args.folder} holds certificates of {', '.join(listing.issuers)}", hint="name one: --issuer")
+        raise UsageFault(f"{folder} holds certificates of {', '.join(listing.issuers)}", hint="name one: --issuer")
     return listing.issuers[0]
 
 

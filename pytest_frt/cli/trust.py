@@ -8,14 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_frt.certs import keys, policy, policy_edit, shape, statement
-from pytest_frt.certs.files import read_some, write_new
-from pytest_frt.certs.keys import PublicKey
+from pytest_frt.certs import policy, policy_edit, shape, statement
+from pytest_frt.certs.files import write_new
 from pytest_frt.certs.policy_types import Policy, Rule, TrustedKey
 from pytest_frt.certs.reading import parse_time, time_text
 from pytest_frt.certs.shape import Misfit
 from pytest_frt.certs.starter import KEY_AFTER, KEY_BEFORE, starter_policy
-from pytest_frt.cli.certs import DEFAULT_TRUST
+from pytest_frt.cli.certs import DEFAULT_TRUST, public_key
 from pytest_frt.errors import UsageFault
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 DEFAULT_PUBLIC: Final = "frt-key.pub"
 SOON: Final = timedelta(days=30)
 """How long before an end ``frt trust show`` begins to say so: a month to sign, review and roll out what replaces it."""
-_SMALL_FILE: Final = 4096
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -69,7 +67,7 @@ def init(args: argparse.Namespace) -> int:
         UsageFault: the file exists, or the key file is missing.
         CertificateRefused: the key text is malformed or weak.
     """
-    public = _public(args.key)
+    public = public_key(args.key)
     toml = starter_policy(public, args.owner, datetime.now(UTC))
     policy.parse(toml.encode(), str(args.out))
     write_new(args.out, toml.encode(), mode=0o644)
@@ -84,7 +82,7 @@ def add_key(args: argparse.Namespace) -> int:
         UsageFault: no rule has that issuer, or the file cannot be edited here.
         CertificateRefused: the key is weak, malformed or listed already; the file is as it was.
     """
-    now, public = datetime.now(UTC), _public(args.key)
+    now, public = datetime.now(UTC), public_key(args.key)
     start = parse_time(args.start, "--from") if args.start is not None else now - KEY_BEFORE
     until = parse_time(args.until, "--until") if args.until is not None else now + KEY_AFTER
     edits = [policy_edit.add_key(policy_edit.NewKey(args.owner, public.text, time_text(start), time_text(until)))]
@@ -158,14 +156,9 @@ def _signs(args: argparse.Namespace, trusted: Policy) -> list[policy_edit.Edit]:
     return [policy_edit.add_signer(number, args.owner) for number, rule in own if args.owner not in rule.signers]
 
 
-def _public(given: str) -> PublicKey:
-    text = given if given.startswith(keys.PREFIX) else read_some(Path(given), _SMALL_FILE).decode("utf-8", "replace")
-    return keys.parse_public(text)
-
-
 def _revoke_key(given: str, trusted: Policy, reason: str) -> tuple[policy_edit.Edit, str]:
     by_id = [key.public for key in trusted.keys if key.public.keyid == given]
-    public = by_id[0] if by_id else _public(given)
+    public = by_id[0] if by_id else public_key(given)
     for number, key in enumerate(trusted.keys):
         if key.public == public:
             if key.status == "revoked":
