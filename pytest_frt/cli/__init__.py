@@ -22,7 +22,6 @@ from pytest_frt.cli import (
     doctor,
     explain,
     export,
-    filled,
     index,
     listing,
     publish,
@@ -84,9 +83,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("frt: standard output is closed\n  next: send it to a file, or to /dev/null", file=sys.stderr)
         return 1
     try:
-        filled.check(sys.argv[1:] if argv is None else argv)
+        words.check_filled(sys.argv[1:] if argv is None else argv)
         args = _parsed(argv)
-        words.check(args)
+        words.check_known(args)
         status: int = args.func(args)
         sys.stdout.flush()
     except FrtError as fault:

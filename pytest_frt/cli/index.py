@@ -12,6 +12,7 @@ from pytest_frt.certs import index_build, keys, store
 from pytest_frt.certs.index import Index, Revoked, key_digest
 from pytest_frt.certs.keys import SigningKey
 from pytest_frt.certs.reading import parse_time, time_text
+from pytest_frt.cli import words
 from pytest_frt.cli.certs import add_passphrase, passphrase, public_key
 from pytest_frt.errors import UsageFault
 
@@ -33,8 +34,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
     less = actions.add_parser("revoke", help="withdraw a certificate, kernel tree or key, and write the index anew")
     what = less.add_mutually_exclusive_group(required=True)
-    what.add_argument("--payload", metavar="SHA256", help="a certificate by its name")
-    what.add_argument("--tree", metavar="SHA256", help="a kernel by its tree digest")
+    words.add_digests(what)
     what.add_argument("--public", metavar="PUB", help="a signing key: public key file or text")
     less.add_argument("--reason", required=True, help="why; deployers are shown it")
     _add_common(less)
@@ -67,7 +67,7 @@ def revoke(args: argparse.Namespace) -> int:
     if args.public is not None:
         kind, digest = "key", key_digest(public_key(args.public))
     else:
-        kind, digest = ("payload", args.payload) if args.payload is not None else ("tree", args.tree)
+        kind, digest = words.digest_of(args)
     return _write(args, (Revoked(kind, digest, args.reason),))
 
 

@@ -14,6 +14,7 @@ from pytest_frt.certs.policy_types import Policy, Rule, TrustedKey
 from pytest_frt.certs.reading import parse_time, time_text
 from pytest_frt.certs.shape import Misfit
 from pytest_frt.certs.starter import KEY_AFTER, KEY_BEFORE, starter_policy
+from pytest_frt.cli import words
 from pytest_frt.cli.certs import DEFAULT_TRUST, public_key
 from pytest_frt.errors import UsageFault
 
@@ -48,8 +49,7 @@ def add_commands(subparsers: Subparsers) -> None:
     less = actions.add_parser("revoke", help="mark a key revoked, or deny a certificate, kernel tree or commit")
     what = less.add_mutually_exclusive_group(required=True)
     what.add_argument("--key", metavar="KEY", help="public key file or text, or the key id of a trusted key")
-    what.add_argument("--payload", metavar="SHA256", help="a certificate by its name")
-    what.add_argument("--tree", metavar="SHA256", help="a kernel by its tree digest")
+    words.add_digests(what)
     what.add_argument("--commit", metavar="REPO@REVISION", help="a kernel by its whole commit, or local")
     less.add_argument("--reason", required=True, help="why; it is shown with every refusal")
     _add_trust(less)
@@ -180,7 +180,7 @@ def _deny(args: argparse.Namespace, trusted: Policy) -> tuple[policy_edit.Edit, 
                 hint="certificates name whole commits, so nothing shorter ever matches: write all of it",
             ) from None
         return _denied({"repo": repo, "revision": revision}, ("commit", args.commit), trusted, args.reason)
-    kind, value = ("payload", args.payload) if args.payload is not None else ("tree", args.tree)
+    kind, value = words.digest_of(args)
     return _denied({kind: value}, (kind, value), trusted, args.reason)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_frt.cli import filled
+from pytest_frt.cli import words as typed
 
 Frt = Callable[..., tuple[int, str, str]]
 
@@ -50,4 +50,4 @@ def test_an_empty_argument_is_a_usage_fault(frt: Frt, words: list[str]) -> None:
 
 @pytest.mark.parametrize("words", [["--key=ed25519:AQ="], ["trust", "show"], ["ed25519:AQ="], []], ids=repr)
 def test_what_has_a_value_passes(words: list[str]) -> None:
-    filled.check(words)
+    typed.check_filled(words)
