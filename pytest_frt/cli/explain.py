@@ -12,6 +12,7 @@ from pytest_frt.cell import Cell, RecordKey
 from pytest_frt.certs import dsse, store
 from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.statement import CellCertificate, Certificate, parse_payload
+from pytest_frt.cli.certs import DEFAULT_OUT
 from pytest_frt.contracts.record import GateRow, PlanRecord, Record
 from pytest_frt.devices.probe import machine_facts
 from pytest_frt.errors import CertificateRefused, FrtError, SpecError, UsageFault
@@ -39,7 +40,7 @@ def add_commands(subparsers: Subparsers) -> None:
     command.add_argument(
         "what", metavar="WHAT", help="cell id, record key, certificate or statement file, or directory"
     )
-    command.add_argument("--certs", metavar="DIR", default="frt-certs", help="where certificates lie (%(default)s)")
+    command.add_argument("--certs", metavar="DIR", default=DEFAULT_OUT, help="where certificates lie (%(default)s)")
     command.set_defaults(func=show)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pytest_frt.certs import dsse, export, keys, statement, store
 from pytest_frt.certs.dsse import Envelope
@@ -15,8 +15,6 @@ from pytest_frt.errors import UsageFault
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)
-
-SHORT: Final = 12
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -74,6 +72,6 @@ def _envelopes(path: Path, name: str) -> list[Envelope]:
         if envelope.name.startswith(name):
             found.setdefault(envelope.name, []).append(envelope)
     if len(found) != 1:
-        known = ", ".join(one[:SHORT] for one in found) or "none"
+        known = ", ".join(one[: store.SHORT] for one in found) or "none"
         raise UsageFault(f"{path} holds {len(found)} certificates that fit: {known}", hint="choose one: --name=HEX")
     return next(iter(found.values()))

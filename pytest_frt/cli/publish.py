@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pytest_frt.certs import publish
+from pytest_frt.cli.certs import DEFAULT_OUT
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)
-
-DEFAULT_SOURCE: Final = "frt-certs"
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -23,7 +22,7 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="PATH",
         type=Path,
         action="append",
-        help=f"certificate file or directory (repeatable; default: {DEFAULT_SOURCE})",
+        help=f"certificate file or directory (repeatable; default: {DEFAULT_OUT})",
     )
     command.add_argument("--dry-run", action="store_true", help="check everything and write nothing")
     command.set_defaults(func=lay)
@@ -37,7 +36,7 @@ def lay(args: argparse.Namespace) -> int:
         CertificateRefused: a certificate is of another build; nothing was written.
         StorageFault: a file cannot be written; everything is as it was.
     """
-    sources = args.certificates or [Path(DEFAULT_SOURCE)]
+    sources = args.certificates or [Path(DEFAULT_OUT)]
     shipment = publish.plan_shipment(args.path, sources)
     root = args.path / publish.FOLDER
     written = [] if args.dry_run else publish.write_shipment(args.path, shipment)

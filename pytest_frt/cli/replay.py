@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_frt.certs import dsse, statement, store
 from pytest_frt.certs.statement import CellCertificate
+from pytest_frt.cli.certs import DEFAULT_OUT
 from pytest_frt.errors import CertificateRefused, EvidenceError, UsageFault
 from pytest_frt.measure.timing import summarise
 from pytest_frt.rules.rows import NET_WIN_ROW, net_win_row, rounded
@@ -48,7 +49,7 @@ def add_commands(subparsers: Subparsers) -> None:
         help="record key, union name, kept file, directory of them, certificate or statement",
     )
     command.add_argument(
-        "--out", metavar="DIR", type=Path, default=Path("frt-certs"), help="where names are looked up (%(default)s)"
+        "--out", metavar="DIR", type=Path, default=Path(DEFAULT_OUT), help="where names are looked up (%(default)s)"
     )
     command.add_argument("--json", action="store_true", help="print one JSON array with each verdict")
     command.set_defaults(func=show)
