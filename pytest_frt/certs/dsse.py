@@ -64,12 +64,16 @@ def pae(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
 
 def sign(payload: bytes, key: SigningKey) -> str:
     """Return one line of a certificate set: an envelope around ``payload`` with one signature. No line break."""
-    document: Json = {
+    return serialise(sealed(payload, Signature(key.public.keyid, key.sign(pae(payload)))), ENVELOPE).decode()
+
+
+def sealed(payload: bytes, signature: Signature) -> dict[str, Json]:
+    """Return the members of an envelope with one signature."""
+    return {
         "payload": base64.b64encode(payload).decode(),
         "payloadType": PAYLOAD_TYPE,
-        "signatures": [{"keyid": key.public.keyid, "sig": base64.b64encode(key.sign(pae(payload))).decode()}],
+        "signatures": [{"keyid": signature.keyid, "sig": base64.b64encode(signature.value).decode()}],
     }
-    return serialise(document, ENVELOPE).decode()
 
 
 def parse_envelope(line: bytes) -> Envelope:

@@ -7,14 +7,13 @@ readers of that type may ignore, and it holds no number that a deployer could ho
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_frt.certs.dsse import BUNDLE_TYPE, PAYLOAD_TYPE, Envelope, Signature
-from pytest_frt.certs.encode import named_digest
-from pytest_frt.certs.statement import STATEMENT_TYPE, CellCertificate, Certificate
-from pytest_frt.certs.strict_json import ENVELOPE, STATEMENT, Json, serialise
+from pytest_frt.certs.dsse import BUNDLE_TYPE, Envelope, Signature, sealed
+from pytest_frt.certs.encode import JsonObject, named_digest
+from pytest_frt.certs.statement import CellCertificate, Certificate, payload_of
+from pytest_frt.certs.strict_json import ENVELOPE, Json, serialise
 from pytest_frt.certs.tree import KERNEL
 from pytest_frt.contracts.record import FileDigest
 from pytest_frt.errors import UsageFault
@@ -49,13 +48,9 @@ def sigstore_bundle(envelope: Envelope, signature: Signature) -> bytes:
 
     The verifier must be told the key, and that neither a transparency log nor a timestamp is to be expected.
     """
-    sealed: Json = {
-        "payload": base64.b64encode(envelope.payload).decode(),
-        "payloadType": PAYLOAD_TYPE,
-        "signatures": [{"keyid": signature.keyid, "sig": base64.b64encode(signature.value).decode()}],
-    }
     material: Json = {"publicKey": {"hint": signature.keyid}, "tlogEntries": []}
-    document: Json = {"mediaType": BUNDLE_TYPE, "verificationMaterial": material, "dsseEnvelope": sealed}
+    inner = sealed(envelope.payload, signature)
+    document: Json = {"mediaType": BUNDLE_TYPE, "verificationMaterial": material, "dsseEnvelope": inner}
     return serialise(document, ENVELOPE)
 
 
@@ -75,17 +70,11 @@ def test_result(certificate: Certificate) -> bytes:
     configuration = [subject for subject in record.subjects if subject.name.startswith("structure/")]
     configuration.append(FileDigest(f"certificate/{certificate.title}", certificate.payload_sha256))
     warned = sorted(row.name for row in record.gates if row.band == WARN)
-    predicate: Json = {
+    predicate: JsonObject = {
         "result": "WARNED" if warned else "PASSED",
         "configuration": [named_digest(one) for one in configuration],
         "passedTests": [*sorted(row.name for row in record.gates if row.band != WARN)],
         "warnedTests": [*warned],
         "failedTests": [],
     }
-    document: Json = {
-        "_type": STATEMENT_TYPE,
-        "subject": [named_digest(one) for one in files],
-        "predicateType": TEST_RESULT_TYPE,
-        "predicate": predicate,
-    }
-    return serialise(document, STATEMENT)
+    return payload_of(TEST_RESULT_TYPE, files, predicate)

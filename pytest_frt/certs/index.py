@@ -17,11 +17,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from pytest_frt.certs.encode import named_digest
 from pytest_frt.certs.keys import PublicKey
 from pytest_frt.certs.reading import Node, time_text
-from pytest_frt.certs.statement import PREDICATE_BASE, STATEMENT_TYPE
-from pytest_frt.certs.strict_json import STATEMENT, Json, parse, serialise
+from pytest_frt.certs.statement import (
+    PREDICATE_BASE,
+    Certificate,
+    certificate_of,
+    check_own_floors,
+    exactly,
+    open_statement,
+    payload_of,
+    restrictions,
+)
+from pytest_frt.certs.strict_json import Json
 from pytest_frt.contracts.record import FileDigest
 from pytest_frt.errors import CertificateRefused
 
@@ -107,13 +115,7 @@ def build_index(
         "current": list(listed),
         "revoked": [{"kind": one.kind, "digest": {"sha256": one.sha256}, "reason": one.reason} for one in withdrawn],
     }
-    statement: dict[str, Json] = {
-        "_type": STATEMENT_TYPE,
-        "subject": [named_digest(FileDigest("index", _current_digest(listed)))],
-        "predicateType": INDEX_TYPE,
-        "predicate": predicate,
-    }
-    payload = serialise(statement, STATEMENT)
+    payload = payload_of(INDEX_TYPE, [FileDigest("index", _current_digest(listed))], predicate)
     parse_index(payload)
     return payload
 
@@ -124,11 +126,18 @@ def parse_index(payload: bytes) -> Index:
     Raises:
         CertificateRefused: ``JSON_*``, ``STATEMENT_TYPE``, ``PREDICATE_TYPE``, ``CRIT``, ``SCHEMA``, ``DIGEST``, ...
     """
-    root = Node(parse(payload, STATEMENT), "statement")
-    _exactly(root.get("_type"), STATEMENT_TYPE, "STATEMENT_TYPE")
-    _exactly(root.get("predicateType"), INDEX_TYPE, "PREDICATE_TYPE")
+    return index_of(open_statement(payload), hashlib.sha256(payload).hexdigest())
+
+
+def index_of(root: Node, name: str) -> Index:
+    """Return the index of an opened statement; ``name`` is the sha256 of its payload.
+
+    Raises:
+        CertificateRefused: as ``parse_index``.
+    """
+    exactly(root.get("predicateType"), INDEX_TYPE, "PREDICATE_TYPE")
     predicate = root.get("predicate")
-    _check_crit(predicate)
+    restrictions(predicate, _MEMBERS)
     index = Index(
         issuer=predicate.get("issuer").identifier(),
         version=predicate.get("version").integer(1),
@@ -136,25 +145,38 @@ def parse_index(payload: bytes) -> Index:
         expires=predicate.get("expires").moment(),
         current=tuple(item.sha256() for item in predicate.get("current").items()),
         revoked=tuple(_revoked(item) for item in predicate.get("revoked").items()),
-        payload_sha256=hashlib.sha256(payload).hexdigest(),
+        payload_sha256=name,
     )
     _check_lists(index, predicate)
     _check_subject(index, root.get("subject"))
     return index
 
 
-def _exactly(node: Node, value: str, code: str) -> None:
-    if node.value != value:
-        raise CertificateRefused(code, f"{node.where} is not exactly {value}")
+def parse_statement(payload: bytes, name: str = "") -> Certificate | Index:
+    """Return the certificate of payload bytes, or the index they are.
+
+    Args:
+        payload: The signed bytes.
+        name: Their sha256 where the caller has taken it of these bytes; empty takes it here.
+
+    Raises:
+        CertificateRefused: as ``parse_index`` and ``statement.parse_payload``.
+    """
+    root = open_statement(payload)
+    read = index_of if root.get("predicateType").value == INDEX_TYPE else certificate_of
+    return read(root, name or hashlib.sha256(payload).hexdigest())
 
 
-def _check_crit(predicate: Node) -> None:
-    crit = predicate.find("crit")
-    if crit is None:
-        raise CertificateRefused("CRIT", "the predicate has no crit; it is required even when empty")
-    for item in crit.texts():
-        if item not in _MEMBERS:
-            raise CertificateRefused("CRIT", f"the restriction {item!r} is not known here", hint="update pytest-frt")
+def check_statement(payload: bytes) -> Certificate | Index:
+    """Return what ``parse_statement`` does, a certificate after judging it by its own floors.
+
+    Raises:
+        CertificateRefused: as ``parse_statement``; for a certificate also with the code a verifier would give.
+    """
+    found = parse_statement(payload)
+    if not isinstance(found, Index):
+        check_own_floors(found)
+    return found
 
 
 def _revoked(node: Node) -> Revoked:

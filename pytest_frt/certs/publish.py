@@ -8,7 +8,7 @@ nothing that is written later: artefacts, cells, plans, index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,8 @@ from typing import Final
 from pytest_frt.certs import store
 from pytest_frt.certs.dsse import MAX_SET_BYTES, parse_envelope, split_set
 from pytest_frt.certs.files import read_some, storage, write_atomic
-from pytest_frt.certs.index import Index, parse_index
-from pytest_frt.certs.statement import CellCertificate, Certificate, PlanCertificate, check, parse_payload
+from pytest_frt.certs.index import Index, check_statement, parse_index, parse_statement
+from pytest_frt.certs.statement import CellCertificate, PlanCertificate
 from pytest_frt.certs.tree import tree_digest
 from pytest_frt.errors import CertificateRefused, UsageFault
 
@@ -148,7 +148,7 @@ def _check_plain(root: Path) -> None:
 
 
 def _load(line: bytes, source: str, there: Mapping[str, str], cargo: _Cargo, sources: Sequence[Path]) -> None:
-    certificate = either(parse_envelope(line).payload, check)
+    certificate = check_statement(parse_envelope(line).payload)
     if isinstance(certificate, Index):
         cargo.add(store.INDEX_NAME, certificate.title, line)
         return
@@ -171,16 +171,6 @@ def _load(line: bytes, source: str, there: Mapping[str, str], cargo: _Cargo, sou
         artefact = record.calibration.artefact
         data = store.read_artefact(sources, artefact)
         cargo.artefacts[f"{structure}/{artefact.sha256}{store.ARTEFACT_SUFFIX}"] = data
-
-
-def either(payload: bytes, read: Callable[[bytes], Certificate]) -> Certificate | Index:
-    """Return the certificate of a payload, or the index it is; raises as the parsers do."""
-    try:
-        return read(payload)
-    except CertificateRefused as refusal:
-        if refusal.refusal_code != "PREDICATE_TYPE":
-            raise
-        return parse_index(payload)
 
 
 def _name(folder: str, payload_sha256: str) -> str:
@@ -229,6 +219,6 @@ def _cells(root: Path) -> Iterator[tuple[Path, CellCertificate]]:
         if isinstance(found, store.BadSet):
             raise CertificateRefused(found.code, f"{found.path}: {found.message}", hint="remove the file")
         for line in found.lines:
-            certificate = either(parse_envelope(line).payload, parse_payload)
+            certificate = parse_statement(parse_envelope(line).payload)
             if isinstance(certificate, CellCertificate):
                 yield found.path, certificate

@@ -13,13 +13,13 @@ restriction is not lost on an old runtime; other members that it does not know a
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from pytest_frt.certs.decode import NAMED_DIGESTS, plan_of, record_of
-from pytest_frt.certs.encode import Issue, JsonObject, cell_predicate, cleaned, plan_predicate
-from pytest_frt.certs.encode import named_digest as descriptor
+from pytest_frt.certs.encode import Issue, JsonObject, cell_predicate, cleaned, named_digest, plan_predicate
 from pytest_frt.certs.gates import Demand, judge, judge_plan
 from pytest_frt.certs.reading import EMPTY_SHA256, Node
 from pytest_frt.certs.strict_json import STATEMENT, Json, parse, serialise
@@ -94,7 +94,7 @@ def build_cell(record: Record, *, issuer: str, serial: int, issued_at: datetime,
     """
     subjects = tuple(subject for subject in record.subjects if subject.sha256 != EMPTY_SHA256)
     stated = replace(record, refused=cleaned(record.refused), subjects=subjects)
-    payload = _payload(CELL_TYPE, subjects, cell_predicate(stated, Issue(issuer, serial, issued_at, expires_at)))
+    payload = payload_of(CELL_TYPE, subjects, cell_predicate(stated, Issue(issuer, serial, issued_at, expires_at)))
     certificate = check(payload)
     if not isinstance(certificate, CellCertificate) or certificate.record != stated:
         raise CertificateRefused("SCHEMA", f"record {record.key.id} does not survive being written and read back")
@@ -109,7 +109,7 @@ def build_plan(plan: PlanRecord, *, issuer: str, serial: int, issued_at: datetim
     """
     stated = replace(plan, dropped=cleaned(plan.dropped))
     subjects = tuple(FileDigest(f"cell/{key}", name) for key, name in zip(plan.keys, plan.members, strict=True))
-    payload = _payload(PLAN_TYPE, subjects, plan_predicate(stated, Issue(issuer, serial, issued_at, expires_at)))
+    payload = payload_of(PLAN_TYPE, subjects, plan_predicate(stated, Issue(issuer, serial, issued_at, expires_at)))
     certificate = check(payload)
     if not isinstance(certificate, PlanCertificate) or certificate.plan != stated:
         raise CertificateRefused("SCHEMA", f"plan {plan.name} does not survive being written and read back")
@@ -123,6 +123,16 @@ def check(payload: bytes) -> Certificate:
         CertificateRefused: with the code a verifier would give.
     """
     certificate = parse_payload(payload)
+    check_own_floors(certificate)
+    return certificate
+
+
+def check_own_floors(certificate: Certificate) -> None:
+    """Judge a certificate by its own floors.
+
+    Raises:
+        CertificateRefused: with the code a verifier would give.
+    """
     if certificate.expires_at <= certificate.issued_at:
         raise CertificateRefused("LIFETIME", f"{certificate.title} expires before it is issued")
     own = Demand(result=certificate.result, allow_warn=True)
@@ -130,26 +140,39 @@ def check(payload: bytes) -> Certificate:
         judge(certificate.record, own)
     else:
         judge_plan(certificate.plan, own)
-    return certificate
 
 
-def parse_payload(payload: bytes, name: str = "") -> Certificate:
+def parse_payload(payload: bytes) -> Certificate:
     """Return the typed certificate of payload bytes. A verifier calls this after the signature was verified.
-
-    Args:
-        payload: The signed bytes.
-        name: Their sha256 where the caller has taken it of these bytes; empty takes it here.
 
     Raises:
         CertificateRefused: ``JSON_*``, ``STATEMENT_TYPE``, ``PREDICATE_TYPE``, ``CRIT``, ``SCHEMA``, ``NAME``, ...
     """
+    return certificate_of(open_statement(payload), hashlib.sha256(payload).hexdigest())
+
+
+def open_statement(payload: bytes) -> Node:
+    """Return the root of a statement whose predicate may be of any type.
+
+    Raises:
+        CertificateRefused: ``JSON_*``, ``STATEMENT_TYPE``, ``SCHEMA``.
+    """
     root = Node(parse(payload, STATEMENT), "statement")
-    _exactly(root.get("_type"), STATEMENT_TYPE, "STATEMENT_TYPE")
+    exactly(root.get("_type"), STATEMENT_TYPE, "STATEMENT_TYPE")
+    return root
+
+
+def certificate_of(root: Node, name: str) -> Certificate:
+    """Return the typed certificate of an opened statement; ``name`` is the sha256 of its payload.
+
+    Raises:
+        CertificateRefused: as ``parse_payload``.
+    """
     kind = root.get("predicateType")
     if kind.value not in (CELL_TYPE, PLAN_TYPE):
         raise CertificateRefused("PREDICATE_TYPE", f"{kind.where} is neither {CELL_TYPE} nor {PLAN_TYPE}")
     predicate, subjects = root.get("predicate"), _subjects(root.get("subject"))
-    claims = _claims(predicate, name or hashlib.sha256(payload).hexdigest())
+    claims = _claims(predicate, name)
     if kind.value == PLAN_TYPE:
         return PlanCertificate(*claims, plan_of(predicate, subjects))
     _check_roles(subjects)
@@ -157,10 +180,46 @@ def parse_payload(payload: bytes, name: str = "") -> Certificate:
     return CellCertificate(*claims, record_of(predicate, subjects), binding)
 
 
-def _payload(kind: str, subjects: tuple[FileDigest, ...], predicate: JsonObject) -> bytes:
+def exactly(node: Node, value: str, code: str) -> None:
+    """Refuse a member that is not this text.
+
+    Raises:
+        CertificateRefused: ``code``.
+    """
+    if node.value != value:
+        raise CertificateRefused(code, f"{node.where} is not exactly {value}")
+
+
+def restrictions(predicate: Node, known: Collection[str]) -> tuple[str, ...]:
+    """Return ``crit``: members of a predicate that restrict use, each known here and there.
+
+    Raises:
+        CertificateRefused: ``CRIT``: it is missing, or names another member; ``SCHEMA``.
+    """
+    found = predicate.find("crit")
+    if found is None:
+        raise CertificateRefused("CRIT", "the predicate has no crit; it is required even when empty")
+    named = found.texts()
+    for item in named:
+        if item not in known or predicate.find(item) is None:
+            raise CertificateRefused("CRIT", f"the restriction {item!r} is not known here", hint="update pytest-frt")
+    return named
+
+
+def payload_of(kind: str, subjects: Iterable[FileDigest], predicate: JsonObject) -> bytes:
+    """Return the payload bytes of a statement; nothing of it is judged.
+
+    Args:
+        kind: Predicate type.
+        subjects: What it is about, by name and digest.
+        predicate: What it says.
+
+    Raises:
+        CertificateRefused: ``JSON_*``: it cannot be written within the caps.
+    """
     statement: dict[str, Json] = {
         "_type": STATEMENT_TYPE,
-        "subject": [descriptor(subject) for subject in subjects],
+        "subject": [named_digest(subject) for subject in subjects],
         "predicateType": kind,
         "predicate": predicate,
     }
@@ -168,18 +227,12 @@ def _payload(kind: str, subjects: tuple[FileDigest, ...], predicate: JsonObject)
 
 
 def _claims(predicate: Node, name: str) -> tuple[str, int, datetime, datetime, tuple[str, ...], str, str]:
-    crit = predicate.find("crit")
-    if crit is None:
-        raise CertificateRefused("CRIT", "the predicate has no crit; it is required even when empty")
-    for item in crit.texts():
-        if item not in _KNOWN_MEMBERS or predicate.find(item) is None:
-            raise CertificateRefused("CRIT", f"the restriction {item!r} is not known here", hint="update pytest-frt")
     return (
         predicate.get("issuer").identifier(),
         predicate.get("serial").integer(),
         predicate.get("issuedAt").moment(),
         predicate.get("expiresAt").moment(),
-        crit.texts(),
+        restrictions(predicate, _KNOWN_MEMBERS),
         predicate.get("result").word(("FAILED", "PASSED")),
         name,
     )
@@ -205,11 +258,6 @@ def _check_roles(subjects: tuple[FileDigest, ...]) -> None:
         raise CertificateRefused("ROLE_FILE", f"no subject has the role {', '.join(missing)}")
     if strange := sorted(subject.name for subject in subjects if subject.name.partition("/")[0] not in ROLES):
         raise CertificateRefused("ROLE_FILE", f"subject {strange[0]!r} has no role of {', '.join(ROLES)}")
-
-
-def _exactly(node: Node, value: str, code: str) -> None:
-    if node.value != value:
-        raise CertificateRefused(code, f"{node.where} is not exactly {value}")
 
 
 _KNOWN_MEMBERS: Final = frozenset({

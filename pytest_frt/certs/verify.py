@@ -47,13 +47,13 @@ from pytest_frt.certs.authority import (
 from pytest_frt.certs.composition import compose
 from pytest_frt.certs.dsse import Envelope, parse_envelope, signers
 from pytest_frt.certs.gates import Demand, Judged, judge, judge_plan
-from pytest_frt.certs.index import Index, parse_index
+from pytest_frt.certs.index import Index, parse_statement
 from pytest_frt.certs.outcomes import Accepted, Line, Outcome, Refused, Verdict
 from pytest_frt.certs.policy_types import Policy, Rule, Signer
 from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.standing import Held, Indexes
 from pytest_frt.certs.state import Memory, equivocation, place_of
-from pytest_frt.certs.statement import CellCertificate, Certificate, parse_payload
+from pytest_frt.certs.statement import CellCertificate, Certificate
 from pytest_frt.errors import CertificateRefused
 
 __all__ = ["Accepted", "Line", "Outcome", "Refused", "Verdict", "activable", "verdict_on"]
@@ -169,25 +169,13 @@ def _verify_payload(name: str, found: Sequence[tuple[str, Envelope]], policy: Po
     source, title = found[0][0], ""
     try:
         live = _live_signers([envelope for _, envelope in found], policy, now)  # (3)
-        statement = _parse(found[0][1].payload, name)  # (4), (5)
+        statement = parse_statement(found[0][1].payload, name)  # (4), (5)
         title = statement.title
         if isinstance(statement, Index):
             return _verify_index(source, statement, live, policy, now)
         return _verify_certificate(source, statement, live, policy, now)
     except CertificateRefused as refusal:
         return Refused(source, name, refusal.refusal_code, refusal.message, title)
-
-
-def _parse(payload: bytes, name: str) -> Certificate | Index:
-    try:
-        return parse_payload(payload, name)
-    except CertificateRefused as refusal:
-        if refusal.refusal_code != "PREDICATE_TYPE":
-            raise
-        try:
-            return parse_index(payload)
-        except CertificateRefused as other:
-            raise (refusal if other.refusal_code == "PREDICATE_TYPE" else other) from None
 
 
 def _live_signers(envelopes: Sequence[Envelope], policy: Policy, now: datetime) -> tuple[Signer, ...]:

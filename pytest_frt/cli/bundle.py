@@ -13,10 +13,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_frt.certs import bundle, dsse, policy, publish, statement, store
+from pytest_frt.certs import bundle, dsse, policy, statement, store
 from pytest_frt.certs import verify as verification
 from pytest_frt.certs.files import PRIVATE, check_new, read_some
-from pytest_frt.certs.index import Index
+from pytest_frt.certs.index import Index, check_statement
 from pytest_frt.certs.reading import parse_time
 from pytest_frt.certs.statement import Certificate
 from pytest_frt.cli.certs import DEFAULT_TRUST, as_json, print_count, print_outcomes
@@ -151,7 +151,7 @@ def _certificates(files: bundle.Files) -> dict[str, tuple[list[str], Certificate
     found: dict[str, tuple[list[str], Certificate]] = {}
     for line in bundle.lines(files, "."):
         envelope = dsse.parse_envelope(line.data)
-        one = publish.either(envelope.payload, statement.check)
+        one = check_statement(envelope.payload)
         if isinstance(one, Index):
             continue
         keyids, _ = found.setdefault(envelope.name, ([], one))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_frt.certs import dsse, store, verify
+from pytest_frt.certs.statement import parse_payload
 from pytest_frt.contracts.record import FileDigest
 from pytest_frt.errors import CertificateRefused, StorageFault, UsageFault
 
@@ -26,7 +27,7 @@ def test_layout(world: World, tmp_path: Path) -> None:
     assert statement == tmp_path / "toy" / "cpu" / f"{world.record.key.id}.{digest[:12]}.statement.json"
     assert certificate.name == f"{world.record.key.id}.{digest[:12]}.frt.intoto.jsonl"
     assert hashlib.sha256(statement.read_bytes()).hexdigest() == digest
-    assert store.beside(statement, verify.parse_payload(payload)) == certificate
+    assert store.beside(statement, parse_payload(payload)) == certificate
 
 
 def test_a_second_signer_adds_a_line_and_a_repeat_adds_none(world: World, tmp_path: Path) -> None:

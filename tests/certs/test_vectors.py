@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_frt.certs import dsse, keys, verify
+from pytest_frt.certs import dsse, index, keys, verify
 
 if TYPE_CHECKING:
     from tests.certs.conftest import World
@@ -276,9 +276,11 @@ def test_the_payload_is_not_parsed_before_its_signature_holds(world: World, monk
     def explode(_: bytes) -> None:
         raise AssertionError("parsed an unsigned payload")
 
-    monkeypatch.setattr(verify, "parse_payload", explode)
+    monkeypatch.setattr(index, "open_statement", explode)
     (outcome,) = world.verify(*stranger(world))
     assert outcome.code == "SIG_NONE"
+    with pytest.raises(AssertionError, match="parsed"):
+        world.verify(world.line())
 
 
 def test_min_time_lifts_a_clock_and_not_an_audit(world: World) -> None:
