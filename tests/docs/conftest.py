@@ -17,9 +17,9 @@ from pytest_frt.certs import keys
 from pytest_frt.certs.mandatory import RULES
 from pytest_frt.contracts.record import GateRow
 from pytest_frt.spec.modules import load_file
+from tests.installed import install_world
 
 TESTS = Path(__file__).parents[1]
-GROUPS = ("catalog", "impls", "hosts", "schemes")
 MODEL = """
 import torch
 from pathlib import Path
@@ -90,20 +90,9 @@ def at_the_floor(row: GateRow) -> GateRow:
     return replace(row, floor=floor, measured=sample, samples=(sample,)) if row.n == 1 else replace(row, floor=floor)
 
 
-def installed(folder: Path) -> None:
-    """Install the entries of the tiny host as somebody else's package below ``folder/site``."""
-    info = folder / "site" / "toy_world-1.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-world\nVersion: 1\n")
-    points = "".join(f"[pytest_frt.{group}]\ntoy = toy_world_{group}\n" for group in GROUPS)
-    (info / "entry_points.txt").write_text(points)
-    for group in GROUPS:
-        (info.parent / f"toy_world_{group}").symlink_to(folder / "world" / group)
-
-
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
     shutil.copytree(TESTS / "runtime" / "world", tmp_path / "world", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(tmp_path / "world" / "kernel", tmp_path / "my-kernel")
-    installed(tmp_path)
+    install_world(tmp_path / "world", tmp_path / "site")
     return Reader(tmp_path)

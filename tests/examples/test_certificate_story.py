@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import shutil
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
@@ -13,9 +14,9 @@ from typing import Any
 import pytest
 
 from pytest_frt.spec.modules import load_file
+from tests.installed import install_world
 
 ROOT = Path(__file__).parents[2]
-GROUPS = ("catalog", "impls", "hosts", "schemes")
 MODEL = """
 from pathlib import Path
 import torch
@@ -46,13 +47,7 @@ def scene(tmp_path: Path) -> dict[str, Any]:
     world.terms |= {"expires_at": worlds.NOW + timedelta(days=30)}
     world.certify()
     shutil.copytree(world.out, root / "kernel" / "certificates")
-    info = tmp_path / "site" / "toy_world-1.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-world\nVersion: 1\n")
-    points = "".join(f"[pytest_frt.{group}]\ntoy = toy_world_{group}\n" for group in GROUPS)
-    (info / "entry_points.txt").write_text(points)
-    for group in GROUPS:
-        (info.parent / f"toy_world_{group}").symlink_to(root / group)
+    install_world(root, tmp_path / "site")
     paths = {
         "model": "build_model.py",
         "argument": "",
@@ -67,12 +62,18 @@ def scene(tmp_path: Path) -> dict[str, Any]:
     return {name: str(root / path) for name, path in paths.items()} | texts | {"late_days": 60}
 
 
-def tell(
-    story: ModuleType, tmp_path: Path, scene: dict[str, Any], capfd: pytest.CaptureFixture[str]
-) -> tuple[int, str]:
-    status = story.deploy(tmp_path / "deployer", tmp_path / "site", scene)
-    out, err = capfd.readouterr()
-    return status, out + err
+Tell = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def tell(story: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Tell:
+    """Run the deployer; return its exit status and all that it printed."""
+
+    def told(scene: dict[str, Any], *tamperings: str) -> tuple[int, str]:
+        status = story.deploy(tmp_path / "deployer", tmp_path / "site", scene, *tamperings)
+        return status, "".join(capfd.readouterr())
+
+    return told
 
 
 CODES = {
@@ -94,10 +95,9 @@ CODES = {
 
 
 def test_every_tampering_is_refused_with_a_code_and_a_next_step(
-    story: ModuleType, tmp_path: Path, scene: dict[str, Any], capfd: pytest.CaptureFixture[str]
+    tell: Tell, tmp_path: Path, scene: dict[str, Any]
 ) -> None:
-    status = story.deploy(tmp_path / "deployer", tmp_path / "site", scene)
-    said = "".join(capfd.readouterr())
+    status, said = tell(scene)
     assert status == 0, said
     assert f"directory  {tmp_path / 'deployer'}" in said
     assert "network    closed: socket." in said
@@ -107,12 +107,8 @@ def test_every_tampering_is_refused_with_a_code_and_a_next_step(
     assert said.count("     next:") == len(CODES)
 
 
-def test_a_tampering_that_is_accepted_fails_the_story(
-    story: ModuleType, tmp_path: Path, scene: dict[str, Any], capfd: pytest.CaptureFixture[str]
-) -> None:
-    late = "the certificates past their end"
-    status = story.deploy(tmp_path / "deployer", tmp_path / "site", scene | {"late_days": 1}, late)
-    said = "".join(capfd.readouterr())
+def test_a_tampering_that_is_accepted_fails_the_story(tell: Tell, scene: dict[str, Any]) -> None:
+    status, said = tell(scene | {"late_days": 1}, "the certificates past their end")
     assert status == 1, said
     assert " 1 ACCEPTED" in said
 
