@@ -98,6 +98,11 @@ def rewritten(path: Path, change: Callable[[bytes], bytes]) -> Iterator[Options]
         path.write_bytes(before)
 
 
+def rewriting(title: str, file: Callable[[Scene], Path], change: Callable[[bytes], bytes]) -> None:
+    """Register the tampering that changes the bytes of one file."""
+    TAMPERINGS[title] = lambda place: rewritten(file(place.scene), change)
+
+
 def one_byte(data: bytes, start: int = 0) -> bytes:
     """Return ``data`` with one letter exchanged for another: the first from ``start``, by default from its middle."""
     at = next(at for at in range(start or len(data) // 2, len(data)) if data[at : at + 1].isalpha())
@@ -115,10 +120,11 @@ def _is_plan(path: Path) -> bool:
     return isinstance(parse_payload(parse_envelope(line).payload), PlanCertificate)
 
 
-@tampering("a byte of the certificate")
-def _certificate_byte(place: Place) -> Iterator[Options]:
-    with rewritten(sets_of(place.scene, plan=False)[0], one_byte) as options:
-        yield options
+def _cell(scene: Scene) -> Path:
+    return sets_of(scene, plan=False)[0]
+
+
+rewriting("a byte of the certificate", _cell, one_byte)
 
 
 @tampering("the payloads of two valid certificates exchanged")
@@ -132,29 +138,14 @@ def _payloads(place: Place) -> Iterator[Options]:
         yield {}
 
 
-@tampering("the plan without one of its cells")
-def _half_a_plan(place: Place) -> Iterator[Options]:
-    path = sets_of(place.scene, plan=False)[0]
-    with rewritten(path, lambda _: b"") as options:
-        yield options
-
-
-@tampering("a byte of the impl's source")
-def _impl(place: Place) -> Iterator[Options]:
-    with rewritten(place.scene.impl_file, one_byte) as options:
-        yield options
-
-
-@tampering("a byte of structure.yaml")
-def _structure(place: Place) -> Iterator[Options]:
-    with rewritten(place.scene.structure_file, lambda text: one_byte(text, text.index(b"summary: ") + 9)) as options:
-        yield options
-
-
-@tampering("a byte of a kernel file")
-def _kernel(place: Place) -> Iterator[Options]:
-    with rewritten(place.scene.kernel_file, one_byte) as options:
-        yield options
+rewriting("the plan without one of its cells", _cell, lambda _: b"")
+rewriting("a byte of the impl's source", lambda scene: scene.impl_file, one_byte)
+rewriting(
+    "a byte of structure.yaml",
+    lambda scene: scene.structure_file,
+    lambda text: one_byte(text, text.index(b"summary: ") + len(b"summary: ")),
+)
+rewriting("a byte of a kernel file", lambda scene: scene.kernel_file, one_byte)
 
 
 @tampering("one more file beside the kernel")
@@ -205,16 +196,16 @@ def _software(place: Place) -> Iterator[Options]:
     importlib.invalidate_caches()
 
 
-@tampering("the key revoked by the deployer")
-def _revoked(place: Place) -> Iterator[Options]:
-    with rewritten(place.scene.trust, lambda text: text.replace(b'"active"', b'"revoked"')) as options:
-        yield options
-
-
-@tampering("the policy rolled back to an older version")
-def _rolled_back(place: Place) -> Iterator[Options]:
-    with rewritten(place.scene.trust, lambda text: text.replace(b"version = 2", b"version = 1")) as options:
-        yield options
+rewriting(
+    "the key revoked by the deployer",
+    lambda scene: scene.trust,
+    lambda text: text.replace(b'"active"', b'"revoked"'),
+)
+rewriting(
+    "the policy rolled back to an older version",
+    lambda scene: scene.trust,
+    lambda text: text.replace(b"version = 2", b"version = 1"),
+)
 
 
 @tampering("the certificates past their end")
