@@ -18,6 +18,10 @@ VERIFICATION = (SPEC / "verification.md").read_text(encoding="utf-8")
 PREDICATE = (SPEC / "predicate.md").read_text(encoding="utf-8")
 
 
+OF_THE_INSTALLATION = {"KERNEL_REFUSED", "KERNEL_UNAVAILABLE", "PROVIDER", "SPEC", "USAGE"}
+"""What is wrong with what is installed, and not with a certificate: the table of codes has them, no step does."""
+
+
 def members(node: object) -> Iterator[str]:
     """Yield the members that a schema names."""
     if isinstance(node, dict):
@@ -31,9 +35,6 @@ def members(node: object) -> Iterator[str]:
 
 def test_table_of_codes_is_that_of_the_register() -> None:
     assert code_table.page() == VERIFICATION, "run: python tools/code_table.py"
-    assert re.findall(r"^\| `(\w+)` \|", VERIFICATION, re.MULTILINE) == [
-        line.split("`")[1] for line in code_table.lines() if "`" in line[:3]
-    ]
 
 
 def test_every_code_has_one_row_and_every_row_a_code() -> None:
@@ -51,7 +52,7 @@ def test_codes_in_the_text_exist(page: str) -> None:
 def test_every_step_that_refuses_is_told_with_its_codes() -> None:
     told = {int(row[0]): row[1] for row in re.findall(r"^\| (\d+) .*\| ([^|]+) \|$", VERIFICATION, re.MULTILINE)}
     for code in CODES.values():
-        if code.step and code.name.partition("_")[0] not in {"KERNEL", "PROVIDER", "SPEC", "USAGE"}:
+        if code.step and code.name not in OF_THE_INSTALLATION:
             assert any(fnmatchcase(code.name, word) for word in re.findall(r"`([^`]+)`", told[code.step])), code
 
 
