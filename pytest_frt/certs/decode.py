@@ -6,6 +6,7 @@ Every function below takes one plain value (``shape`` says what a reader is) and
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Final
 
 from pytest_frt.cell import Cell, RecordKey, check_name
@@ -61,21 +62,21 @@ def plan_of(predicate: Node, subjects: tuple[FileDigest, ...]) -> PlanRecord:
 
 
 def _record(of: dict[str, object], subjects: tuple[FileDigest, ...]) -> Record:
-    (structure, structure_version), (_, impl_version), cell = member(of, "cell", _cell)
-    form, phase, size, cache = member(of, "deployment", _deployment)
-    host = member(of, "host", _host)
+    structure_version, impl_version, cell = member(of, "cell", _CELL)
+    key = member(of, "deployment", record(partial(RecordKey, cell), *_DEPLOYMENT))
+    host = member(of, "host", _HOST)
     if host.name != cell.host:
         raise Misfit(f"is not the host {cell.host} of the cell").inside("host.name")
     return Record(
-        key=RecordKey(cell, form, phase, size, cache),
+        key=key,
         structure_version=structure_version,
         impl_version=impl_version,
         subjects=subjects,
-        kernel=member(of, "kernel", _kernel),
+        kernel=member(of, "kernel", _KERNEL),
         host=host,
-        device=member(of, "device", _device),
+        device=member(of, "device", _DEVICE),
         software=member(of, "software", text_map),
-        seats=member(of, "seats", lambda value: seats(value, structure)),
+        seats=member(of, "seats", lambda value: seats(value, cell.structure)),
         refused=member(of, "refused", _REFUSED),
         rows=member(of, "rows", _rows),
         dtype=member(of, "dtype", identifier),
@@ -84,12 +85,12 @@ def _record(of: dict[str, object], subjects: tuple[FileDigest, ...]) -> Record:
         attempts=member(of, "attempts", _COUNT),
         seed=member(of, "seed", _INTEGER),
         evidence=member(of, "evidence", NAMED_DIGESTS),
-        checker=member(of, "checker", _checker),
+        checker=member(of, "checker", _CHECKER),
     )
 
 
 def _plan(of: dict[str, object], subjects: tuple[FileDigest, ...]) -> PlanRecord:
-    host = member(of, "host", _host)
+    host = member(of, "host", _HOST)
     keys = tuple(subject.name.removeprefix("cell/") for subject in subjects)
     payloads = tuple(subject.sha256 for subject in subjects)
     if list(payloads) != sorted(set(payloads)):
@@ -104,11 +105,11 @@ def _plan(of: dict[str, object], subjects: tuple[FileDigest, ...]) -> PlanRecord
         dropped=member(of, "dropped", _DROPPED),
         gates=member(of, "gates", GATES),
         host=host,
-        device=member(of, "device", _device),
+        device=member(of, "device", _DEVICE),
         software=member(of, "software", text_map),
         attempts=member(of, "attempts", _COUNT),
         seed=member(of, "seed", _INTEGER),
-        checker=member(of, "checker", _checker),
+        checker=member(of, "checker", _CHECKER),
     )
 
 
@@ -121,9 +122,7 @@ NAMED_DIGEST: Final = record(FileDigest, ("name", _file_name), ("digest", digest
 NAMED_DIGESTS: Final = array(NAMED_DIGEST)
 
 
-def _checker(value: object) -> FileDigest:
-    of = members(value)
-    return FileDigest(member(of, "name", text), member(of, "digest", digest_set))
+_CHECKER: Final = record(FileDigest, ("name", text), ("digest", digest_set))
 
 
 def _name(value: object) -> str:
@@ -147,56 +146,13 @@ def _versioned(value: object) -> tuple[str, int]:
     return found[1], int(found[2])
 
 
-def _cell(value: object) -> tuple[tuple[str, int], tuple[str, int], Cell]:
-    """Return structure and impl with their versions, and the cell."""
-    of = members(value)
-    structure, impl = member(of, "structure", _versioned), member(of, "impl", _versioned)
-    host, scheme, device = member(of, "host", _name), member(of, "scheme", _name), member(of, "device", _name)
-    return structure, impl, Cell(structure[0], impl[0], host, scheme, device)
-
-
-def _deployment(value: object) -> tuple[str, str, str, str]:
-    of = members(value)
-    return member(of, "form", _name), member(of, "phase", _name), member(of, "size", _name), member(of, "cache", _name)
-
-
-def _kernel(value: object) -> KernelFacts:
-    of = members(value)
-    return KernelFacts(
-        repo=member(of, "repo", identifier),
-        revision=member(of, "revision", _revision),
-        variant=member(of, "variant", identifier),
-        tree_digest=member(of, "treeDigest", sha256),
-    )
+def _cell(structure: tuple[str, int], impl: tuple[str, int], *others: str) -> tuple[int, int, Cell]:
+    """Return the versions of structure and impl, and the cell."""
+    return structure[1], impl[1], Cell(structure[0], impl[0], *others)
 
 
 def _revision(value: object) -> str:
     return "" if value == "" else revision(value)  # empty says the same as ``local``
-
-
-def _host(value: object) -> HostFacts:
-    of = members(value)
-    return HostFacts(
-        name=member(of, "name", _name),
-        host_class=member(of, "class", text),
-        library=member(of, "library", text_map),
-        config_digest=member(of, "configDigest", sha256),
-        module_source=member(of, "moduleSourceDigest", _MODULE_SOURCE),
-        weights=member(of, "weights", _HOST_WEIGHTS),
-        checkpoint=member(of, "checkpoint", text),
-    )
-
-
-def _device(value: object) -> DeviceFacts:
-    of = members(value)
-    return DeviceFacts(
-        kind=member(of, "kind", identifier),
-        arch=member(of, "arch", identifier),
-        name=member(of, "name", text),
-        isa=member(of, "isa", texts),
-        threads=member(of, "threads", _INTEGER),
-        math=member(of, "math", text),
-    )
 
 
 def _rows(value: object) -> tuple[int, int]:
@@ -207,26 +163,12 @@ def _rows(value: object) -> tuple[int, int]:
 
 
 def _calibration(value: object) -> CalibrationFacts | None:
-    if value is None:
-        return None
-    of = members(value)
-    return CalibrationFacts(
-        artefact=member(of, "artefact", NAMED_DIGEST),
-        method=member(of, "method", text),
-        samples=member(of, "samples", _COUNT),
-        data_digest=member(of, "dataDigest", sha256),
-        heldout_digest=member(of, "heldoutDigest", sha256),
-    )
+    return None if value is None else _CALIBRATION(value)
 
 
 def _table(key: str, read_name: str, read: Reader[str]) -> Reader[dict[str, str]]:
     """Return the reader of an array of objects as the map it stands for; a repeated key is refused."""
-
-    def pair(value: object) -> tuple[str, str]:
-        of = members(value)
-        return member(of, key, text), member(of, read_name, read)
-
-    pairs = array(pair)
+    pairs = array(record(lambda *pair: pair, (key, text), (read_name, read)))
 
     def read_table(value: object) -> dict[str, str]:
         entries = pairs(value)
@@ -244,3 +186,38 @@ _HOST_WEIGHTS: Final = word("random", "trained")
 _MODULE_SOURCE: Final = _table("class", "digest", digest_set)
 _REFUSED: Final = _table("seat", "reason", text)
 _DROPPED: Final = _table("key", "reason", text)
+_CELL: Final = record(
+    _cell, ("structure", _versioned), ("impl", _versioned), ("host", _name), ("scheme", _name), ("device", _name)
+)
+# The members of each class, in its order.
+_DEPLOYMENT: Final = (("form", _name), ("phase", _name), ("size", _name), ("cache", _name))
+_KERNEL: Final = record(
+    KernelFacts, ("repo", identifier), ("revision", _revision), ("variant", identifier), ("treeDigest", sha256)
+)
+_HOST: Final = record(
+    HostFacts,
+    ("name", _name),
+    ("class", text),
+    ("library", text_map),
+    ("configDigest", sha256),
+    ("moduleSourceDigest", _MODULE_SOURCE),
+    ("weights", _HOST_WEIGHTS),
+    ("checkpoint", text),
+)
+_DEVICE: Final = record(
+    DeviceFacts,
+    ("kind", identifier),
+    ("arch", identifier),
+    ("name", text),
+    ("isa", texts),
+    ("threads", _INTEGER),
+    ("math", text),
+)
+_CALIBRATION: Final = record(
+    CalibrationFacts,
+    ("artefact", NAMED_DIGEST),
+    ("method", text),
+    ("samples", _COUNT),
+    ("dataDigest", sha256),
+    ("heldoutDigest", sha256),
+)

@@ -1,4 +1,4 @@
-"""Seats and gates of a predicate: the bulk of every certificate, read without a cursor. See ``decode``."""
+"""Seats and gates of a predicate: the bulk of every certificate. See ``decode``."""
 
 from __future__ import annotations
 
