@@ -71,7 +71,8 @@ def _taken(lock: Path, special: str, busy: str, hint: str) -> int:
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise CertificateRefused(special, f"{lock} is not a regular file")
-            kept = _take(handle, lock, deadline, busy) and _is_named(handle, lock)
+            _take(handle, lock, deadline, busy)
+            kept = _is_named(handle, lock)
         finally:
             if not kept:
                 os.close(handle)
@@ -79,7 +80,7 @@ def _taken(lock: Path, special: str, busy: str, hint: str) -> int:
             return handle
 
 
-def _take(handle: int, lock: Path, deadline: float, busy: str) -> bool:
+def _take(handle: int, lock: Path, deadline: float, busy: str) -> None:
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,7 +93,7 @@ def _take(handle: int, lock: Path, deadline: float, busy: str) -> bool:
                 ) from error
             time.sleep(_POLL_S)
         else:
-            return True
+            return
 
 
 def _is_named(handle: int, lock: Path) -> bool:
