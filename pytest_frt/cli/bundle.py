@@ -7,8 +7,7 @@ import json
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,16 +16,14 @@ from pytest_frt.certs import bundle, dsse, policy, statement, store
 from pytest_frt.certs import verify as verification
 from pytest_frt.certs.files import PRIVATE, check_new, read_some
 from pytest_frt.certs.index import Index, check_statement
-from pytest_frt.certs.reading import parse_time
 from pytest_frt.certs.statement import Certificate
-from pytest_frt.cli.certs import DEFAULT_TRUST, as_json, print_count, print_outcomes
+from pytest_frt.cli.certs import DEFAULT_OUT, DEFAULT_TRUST, as_json, moment, print_count, print_outcomes
 from pytest_frt.errors import CertificateRefused, UsageFault
 from pytest_frt.spec import codec
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)
 
-DEFAULT_SOURCE: Final = "frt-certs"
 RUN: Final = "run"
 LEFT_OUT: Final = (".lock", ".part")
 GIT_SECONDS: Final = 30
@@ -42,7 +39,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     command.add_argument(
         "--from", dest="source", metavar="DIR", type=Path,
-        help=f"output directory of the run (default: {DEFAULT_SOURCE})",
+        help=f"output directory of the run (default: {DEFAULT_OUT})",
     )  # fmt: skip
     command.add_argument("--log", metavar="FILE", type=Path, action="append", default=[], help="a log (repeatable)")
     command.add_argument("--waivers", metavar="FILE", type=Path, action="append", default=[], help="waivers of the run")
@@ -74,7 +71,7 @@ def make(args: argparse.Namespace) -> int:
 
     The same files on the same machine give the same bytes.
     """
-    source = args.source or Path(DEFAULT_SOURCE)
+    source = args.source or Path(DEFAULT_OUT)
     check_new(args.path)
     files = {f"{RUN}/{name}": data for name, data in _tree(source)}
     for folder, given in (("logs", args.log), ("waivers", args.waivers)):
@@ -82,12 +79,8 @@ def make(args: argparse.Namespace) -> int:
             if f"{folder}/{path.name}" in files:
                 raise UsageFault(f"two files of {folder} are called {path.name}", hint="rename one")
             files[f"{folder}/{path.name}"] = _data(path)
-    found, have = _certificates(files), bundle.digests(files)
-    for _, certificate in found.values():
-        if lacking := bundle.missing(certificate, have):
-            raise CertificateRefused(
-                "BUNDLE_INCOMPLETE", f"{certificate.title} names {', '.join(lacking)}, not below {source}"
-            )
+    found = _certificates(files)
+    _check_complete((certificate for _, certificate in found.values()), files, str(source))
     signed = {name: {"title": one.title, "keyids": keyids} for name, (keyids, one) in found.items()}
     extra = {"signatures.json": signed, "git.json": _git(source), "environment.json": _environment(found)}
     files |= {name: _json(document) for name, document in extra.items()}
@@ -101,24 +94,31 @@ def check(args: argparse.Namespace) -> int:
     """Verify a bundle; 0 only when it is sound and complete and every certificate in it is accepted."""
     files = bundle.read(args.path)
     trusted = policy.load(DEFAULT_TRUST if args.trust is None else args.trust)
-    now = parse_time(args.at, "--at") if args.at else datetime.now(UTC)
-    outcomes = verification.verify_lines(bundle.lines(files, str(args.path)), trusted, now, audit=args.at is not None)
+    lines, audit = bundle.lines(files, str(args.path)), args.at is not None
+    outcomes = verification.verify_lines(lines, trusted, moment(args), audit=audit)
     if not outcomes:
         raise UsageFault(f"{args.path} holds no certificate", hint="pack a run whose statements were signed")
-    have = bundle.digests(files)
-    for one in outcomes:
-        if isinstance(one, verification.Accepted) and (lacking := bundle.missing(one.certificate, have)):
-            raise CertificateRefused("BUNDLE_INCOMPLETE", f"{one.certificate.title} names {', '.join(lacking)}")
-    accepted = all(isinstance(one, verification.Accepted) for one in outcomes)
+    accepted = [one.certificate for one in outcomes if isinstance(one, verification.Accepted)]
+    _check_complete(accepted, files, str(args.path))
+    sound = len(accepted) == len(outcomes)
     if args.json:
         print(json.dumps([as_json(one) | {"place": f"bundle {args.path}"} for one in outcomes], indent=1))
     else:
         print(f"{len(files)} files as the manifest says")
         print_outcomes(f"bundle {args.path}", outcomes)
-        print_count(outcomes, at=args.at or "")
-    if args.extract and accepted:
+        print_count(outcomes, at=args.at)
+    if args.extract and sound:
         bundle.write_folder(args.extract, files)
-    return 0 if accepted else 1
+    return 0 if sound else 1
+
+
+def _check_complete(certificates: Iterable[Certificate], files: bundle.Files, place: str) -> None:
+    have = bundle.digests(files)
+    for certificate in certificates:
+        if lacking := bundle.missing(certificate, have):
+            raise CertificateRefused(
+                "BUNDLE_INCOMPLETE", f"{certificate.title} names {', '.join(lacking)}, not in {place}"
+            )
 
 
 def _tree(source: Path) -> Iterator[tuple[str, bytes]]:

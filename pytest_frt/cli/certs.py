@@ -141,7 +141,7 @@ def verify(args: argparse.Namespace) -> int:
         StorageFault: the state file cannot be written.
     """
     trusted, memory = policy.load(args.trust), _memory(args)
-    now = parse_time(args.at, "--at") if args.at is not None else datetime.now(UTC)
+    now = moment(args)
     found = lookup.locate(args.places, lambda: client_cache(os.environ))
     paths, audit = lookup.paths_of(found), args.at is not None
     verdict = verification.verdict_on(
@@ -163,7 +163,7 @@ def verify(args: argparse.Namespace) -> int:
     else:
         for place in found:
             print_outcomes(place.label, [outcome for outcome in outcomes if _label(outcome, found) == place.label])
-        print_count(outcomes, at=args.at or "")
+        print_count(outcomes, at=args.at)
     return 0 if all(isinstance(outcome, verification.Accepted) for outcome in outcomes) else 1
 
 
@@ -198,10 +198,19 @@ def print_outcomes(label: str, outcomes: Sequence[verification.Outcome]) -> None
             )
 
 
-def print_count(outcomes: Sequence[verification.Outcome], *, at: str = "") -> None:
+def moment(args: argparse.Namespace) -> datetime:
+    """Return the moment to judge at: that of ``--at``, or now.
+
+    Raises:
+        CertificateRefused: ``TIME_FORMAT``.
+    """
+    return datetime.now(UTC) if args.at is None else parse_time(args.at, "--at")
+
+
+def print_count(outcomes: Sequence[verification.Outcome], *, at: str | None) -> None:
     """Print how many were accepted and refused, and at which moment when one was asked about."""
     count = Counter(isinstance(outcome, verification.Accepted) for outcome in outcomes)
-    print(f"{count[True]} accepted, {count[False]} refused{f', judged at {at}' if at else ''}")
+    print(f"{count[True]} accepted, {count[False]} refused{'' if at is None else f', judged at {at}'}")
 
 
 def as_json(outcome: verification.Outcome) -> dict[str, object]:
