@@ -19,6 +19,7 @@ from typing import Final
 
 from pytest_frt.certs.keys import PublicKey
 from pytest_frt.certs.reading import Node, time_text
+from pytest_frt.certs.shape import array, digest_set, record, sha256, text, word
 from pytest_frt.certs.statement import (
     PREDICATE_BASE,
     Certificate,
@@ -85,6 +86,10 @@ class Index:
         return next((one.reason for one in self.revoked if (one.kind, one.sha256) == (kind, sha256)), None)
 
 
+_CURRENT: Final = array(sha256)
+_REVOKED: Final = array(record(Revoked, ("kind", word(*KINDS)), ("digest", digest_set), ("reason", text)))
+
+
 def key_digest(public: PublicKey) -> str:
     """Return how an index names a key: the sha256 of its 32 raw bytes."""
     return hashlib.sha256(public.raw).hexdigest()
@@ -143,8 +148,8 @@ def index_of(root: Node, name: str) -> Index:
         version=predicate.get("version").integer(1),
         issued_at=predicate.get("issuedAt").moment(),
         expires=predicate.get("expires").moment(),
-        current=tuple(item.sha256() for item in predicate.get("current").items()),
-        revoked=tuple(_revoked(item) for item in predicate.get("revoked").items()),
+        current=predicate.get("current").read(_CURRENT),
+        revoked=predicate.get("revoked").read(_REVOKED),
         payload_sha256=name,
     )
     _check_lists(index, predicate)
@@ -177,10 +182,6 @@ def check_statement(payload: bytes) -> Certificate | Index:
     if not isinstance(found, Index):
         check_own_floors(found)
     return found
-
-
-def _revoked(node: Node) -> Revoked:
-    return Revoked(node.get("kind").word(KINDS), node.get("digest").digest_set(), node.get("reason").text())
 
 
 def _check_lists(index: Index, predicate: Node) -> None:

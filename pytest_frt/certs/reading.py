@@ -105,9 +105,7 @@ class Node:
         return CertificateRefused(self.code, f"{self.where} is not {need}")
 
     def _members(self) -> dict[str, object]:
-        if not isinstance(self.value, dict):
-            raise self.wrong("an object")
-        return self.value
+        return self.read(shape.members)
 
     def get(self, name: str) -> Node:
         """Return the member ``name``, which must be there."""
@@ -165,10 +163,6 @@ class Node:
     def identifier(self) -> str:
         """Return ASCII ``name`` or ``name/name`` (up to four segments), compared bytewise everywhere."""
         return self.read(shape.identifier)
-
-    def file_name(self) -> str:
-        """Return a plain relative file name."""
-        return check_file_name(self.text())
 
     def flag(self) -> bool:
         """Return true or false."""
