@@ -1,4 +1,7 @@
-"""The boundary to code of others: whatever it raises is a refusal with a code, and the attach goes on."""
+"""The boundary to code of others: whatever it raises is a refusal with a code, and the attach goes on.
+
+It is drawn around the calls of that code alone: a fault of ours within it would be told as one of theirs.
+"""
 
 from __future__ import annotations
 

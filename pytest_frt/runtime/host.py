@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, cast
 
 from torch import nn
@@ -32,8 +33,9 @@ def check_config(model: nn.Module, record: Record, copy: CodeCopy) -> Reject | N
         CertificateRefused: ``HOST``: the host entry does not run here, the model lacks a setting that its projection
             reads, or that is nothing to take a digest of; ``ROLE_FILE``: it imports a file that is not certified.
     """
-    with foreign("HOST", "the configuration of this model cannot be read", hint=HINT):
-        program = cast("HostProgram", execute(copy))
+    around = partial(foreign, "HOST", "the configuration of this model cannot be read", hint=HINT)
+    program = cast("HostProgram", execute(copy, around))
+    with around():  # what it answers is an object of theirs, and reading it may run more of their code
         digest = projection_digest(program.projection(model))
     verdict = match_config(record, digest)
     return verdict if isinstance(verdict, Reject) else None

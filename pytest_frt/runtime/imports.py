@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.abc import ExecutionLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -30,7 +30,7 @@ class _File:
     sha256: str
 
 
-def execute(copy: CodeCopy) -> ModuleType:
+def execute(copy: CodeCopy, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> ModuleType:
     """Execute an entry's module and what it imports of its own package, all from the verified copies.
 
     The import statements in the files name the package as installed. While they run, the package is nothing but the
@@ -39,6 +39,7 @@ def execute(copy: CodeCopy) -> ModuleType:
 
     Args:
         copy: Verified files.
+        around: Entered around the import: the one step that runs what is in the files.
 
     Returns:
         The entry's module; a second call for the same bytes returns the same module.
@@ -53,7 +54,7 @@ def execute(copy: CodeCopy) -> ModuleType:
     if key not in _LOADED:
         package = copy.package or private
         files = _files(package, copy)
-        with _only(package, files) as loaded:
+        with _only(package, files) as loaded, around():
             module = importlib.import_module(_dotted(package, copy.main))
         for name, one in loaded.items():
             _rename(one, private + name.removeprefix(package))

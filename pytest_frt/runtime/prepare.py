@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
 from typing import Final, TypeVar
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_frt.certs.statement import CellCertificate
+from pytest_frt.certs.tree import refusing
 from pytest_frt.contracts.impl import Impl
 from pytest_frt.contracts.record import Record, SeatRecord
 from pytest_frt.contracts.structure import Structure
@@ -35,6 +37,7 @@ from pytest_frt.seat.artefact import load_artefact
 from pytest_frt.seat.bind import BoundSeat, bind_unit
 from pytest_frt.seat.guard import version_of
 from pytest_frt.seat.identity import IdentityRefused
+from pytest_frt.seat.kernel_build import KernelBuild
 from pytest_frt.seat.swap import dtype_named
 from pytest_frt.seat.weights import slot_tensors
 from pytest_frt.spec.dims import SizeMismatch, solve
@@ -154,25 +157,25 @@ def _check_kernel(copy: KernelCopy, environ: Mapping[str, str]) -> None:
 
 def _bind(record: Record, ready: Ready, model: nn.Module) -> tuple[BoundSeat, ...] | Reject:
     copies, declared = ready.copies, ready.declared
-    with foreign("LOAD", f"kernel {record.kernel.repo} does not load here", hint=LOAD_HINT):
-        kernel = _load_kernel(copies.kernel)
-    with foreign("LOAD", f"impl {record.key.cell.impl} does not load here", hint=LOAD_HINT):
-        impl = execute(copies.impl)
+    kernel = _load_kernel(record.kernel.repo, copies.kernel.build)
+    loading = partial(foreign, "LOAD", f"impl {record.key.cell.impl} does not load here", hint=LOAD_HINT)
+    impl = execute(copies.impl, loading)
+    with loading():  # an object of theirs compares itself
         if declared != (found := getattr(impl, "IMPL", None)):
             raise CertificateRefused("ROLE_FILE", f"IMPL at run time is {found!r}, the source says {declared!r}")
     scales = {} if copies.artefact is None else load_artefact(copies.artefact)
     with _unwritten(model, record):
-        with foreign("BIND", f"impl {record.key.cell.impl} does not bind here", hint="tell the issuer"):
-            bound, refused = bind_unit(
-                model,
-                [seat.facts for seat in record.seats],
-                structure=ready.structure,
-                impl=impl,
-                scheme=record.key.cell.scheme,
-                scales=scales,
-                kernel=kernel,
-                rows=record.rows,
-            )
+        bound, refused = bind_unit(
+            model,
+            [seat.facts for seat in record.seats],
+            structure=ready.structure,
+            impl=impl,
+            scheme=record.key.cell.scheme,
+            scales=scales,
+            kernel=kernel,
+            rows=record.rows,
+            around=partial(foreign, "BIND", f"impl {record.key.cell.impl} does not bind here", hint="tell the issuer"),
+        )
         if refused:
             return Reject("BIND", f"{refused[0].reason}: {refused[0].detail}", refused[0].at)
         for one in bound:
@@ -199,11 +202,12 @@ def _unwritten(model: nn.Module, record: Record) -> Iterator[None]:
             )
 
 
-def _load_kernel(copy: KernelCopy) -> ModuleType:
-    build = copy.build
-    libraries = sealed.seal_libraries(build) if kernels.loaded(build.id) is None else ()
-    with sealed.serving(build, libraries):
-        return kernels.load_build(build)
+def _load_kernel(repo: str, build: KernelBuild) -> ModuleType:
+    loading = partial(foreign, "LOAD", f"kernel {repo} does not load here", hint=LOAD_HINT)
+    with refusing(build.folder):
+        libraries = sealed.seal_libraries(build) if kernels.loaded(build.id) is None else ()
+        with sealed.serving(build, libraries):
+            return kernels.load_build(build, loading)
 
 
 def _check_versions(record: Record, structure: Structure, impl: Impl) -> None:
@@ -251,13 +255,15 @@ def smoke(bound: BoundSeat, *, kernel_device: str) -> None:
     generator = torch.Generator().manual_seed(SMOKE_SEED)
     rows, dtype = max(bound.rows[0], 1), dtype_named(bound.facts.dtype)
     x = torch.randn(rows, bound.width, generator=generator).to(kernel_device, dtype)
-    with foreign("SMOKE", f"seat {bound.facts.id} does not run here", hint="tell the issuer"):
+    wanted = [((rows, width), dtype) for width in bound.outputs]
+    calling = partial(foreign, "SMOKE", f"seat {bound.facts.id} does not run here", hint="tell the issuer")
+    with calling():
         answer = bound.module(x)
         outputs = answer if isinstance(answer, tuple | list) else (answer,)
         shapes = [(tuple(one.shape), one.dtype) if isinstance(one, Tensor) else type(one) for one in outputs]
-        wanted = [((rows, width), dtype) for width in bound.outputs]
-        if shapes != wanted:
-            raise CertificateRefused("SMOKE", f"seat {bound.facts.id} returned {shapes}, the structure has {wanted}")
+    if shapes != wanted:
+        raise CertificateRefused("SMOKE", f"seat {bound.facts.id} returned {shapes}, the structure has {wanted}")
+    with calling():  # what they return may be a tensor of a class of theirs
         finite = all(math.isfinite(float(one.abs().sum(dtype=torch.float64))) for one in outputs)
     if not finite:
         raise CertificateRefused("SMOKE", f"seat {bound.facts.id} returned a NaN or an infinity on {rows} normal rows")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from types import ModuleType
 
@@ -45,7 +46,7 @@ class BoundSeat:
     scheme: str
 
 
-def bind_unit(
+def bind_unit(  # noqa: PLR0913 (a name for each)
     model: nn.Module,
     facts: Sequence[SeatFacts],
     *,
@@ -55,6 +56,7 @@ def bind_unit(
     scales: Mapping[str, Scales],
     kernel: ModuleType,
     rows: tuple[int, int],
+    around: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> tuple[tuple[BoundSeat, ...], tuple[Refusal, ...]]:
     """Bind one impl to the seats of a unit. The model is read, never changed.
 
@@ -67,6 +69,7 @@ def bind_unit(
         scales: Seat id to its static scales; seats of schemes without static scales need no entry.
         kernel: The loaded kernel build.
         rows: Inclusive row band the seats will be called with; it must lie in the impl's own.
+        around: Entered around each call of ``bind``: the one step that runs code of the impl.
 
     Returns:
         Bound seats and refusals, each seat in exactly one of them, in the order of ``facts``.
@@ -84,7 +87,8 @@ def bind_unit(
         faults = (*place_faults(structure, one), *envelope_faults(declared, one, scheme=scheme, scales=own, rows=rows))
         weights = {} if faults else {name: tensor.detach() for name, tensor in slot_tensors(model, one).items()}
         fault = next(iter((*faults, *device_faults(declared, one, weights))), None)
-        answer = fault or _call_bind(impl, _bind_seat(one, weights, scheme, rows), own, kernel, one.id)
+        seat = _bind_seat(one, weights, scheme, rows)
+        answer = fault or _call_bind(impl, seat, own, kernel, one.id, around)
         if isinstance(answer, Refusal):
             refused.append(answer if answer.at else replace(answer, at=one.id))
         else:
@@ -107,20 +111,27 @@ def _bind_seat(facts: SeatFacts, weights: Mapping[str, Tensor], scheme: str, row
     )
 
 
-def _call_bind(impl: ModuleType, seat: BindSeat, scales: Scales, kernel: ModuleType, at: str) -> nn.Module | Refusal:
+def _call_bind(
+    impl: ModuleType,
+    seat: BindSeat,
+    scales: Scales,
+    kernel: ModuleType,
+    at: str,
+    around: Callable[[], AbstractContextManager[None]],
+) -> nn.Module | Refusal:
     name = impl.IMPL.name
     before = {slot: version_of(tensor) for slot, tensor in seat.weights.items()}
-    with torch.no_grad():
+    with around(), torch.no_grad():
         answer = impl.bind(seat, scales, kernel)
+        if isinstance(answer, nn.Module):
+            answer = answer.eval().requires_grad_(requires_grad=False)
     written = [slot for slot, tensor in seat.weights.items() if version_of(tensor) != before[slot]]
     if written:
         raise SwapRefused(
             f"bind of {name} wrote to {', '.join(written)} of seat {at}: the model is no longer what was loaded",
             hint="load the model again; bind may read and copy the host's tensors, never write to them",
         )
-    if isinstance(answer, nn.Module):
-        return answer.eval().requires_grad_(requires_grad=False)
-    if isinstance(answer, Refusal):
+    if isinstance(answer, nn.Module | Refusal):
         return answer
     raise SpecError(
         f"bind of {name} returned {type(answer).__name__} for seat {at}",

@@ -6,8 +6,8 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -65,11 +65,15 @@ def load(repo: str, path: Path, *, backend: str | None = None) -> tuple[ModuleTy
     return load_build(build), build.facts
 
 
-def load_build(build: KernelBuild) -> ModuleType:
+def load_build(build: KernelBuild, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> ModuleType:
     """Import a build through the ``kernels`` client, once per process, and check where its modules came from.
 
     A build whose bytes are already loaded is not imported again, from whatever folder it is asked for. Threads load one
     after the other.
+
+    Args:
+        build: What to import.
+        around: Entered around the import: the one step that runs code of the build.
 
     Raises:
         IdentityRefused: the id is taken or unsafe.
@@ -80,19 +84,20 @@ def load_build(build: KernelBuild) -> ModuleType:
     with alone():
         if (held := _LOADED.get(build.id)) is not None:
             return _same(build, held)
-        module = _import(build)
+        module = _import(build, around)
         _LOADED[build.id] = _Loaded(build, module)
         return module
 
 
-def _import(build: KernelBuild) -> ModuleType:
+def _import(build: KernelBuild, around: Callable[[], AbstractContextManager[None]]) -> ModuleType:
     check_id(build)
     _check_unchanged(build)
     client = _client()
     with ExitStack() as undo, _no_bytecode():
         # The client takes a kernel that raised out of sys.modules, its submodules not: a retry would get those.
         undo.callback(_forget, build.id)
-        module: ModuleType = client.get_local_kernel(build.folder)
+        with around():
+            module: ModuleType = client.get_local_kernel(build.folder)
         # What fails a check below stays in sys.modules, where a second try finds the id taken.
         undo.pop_all()
     check_origin(build)

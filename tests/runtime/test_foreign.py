@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_frt.errors import CertificateRefused, SwapRefused
-from pytest_frt.runtime import foreign, host, prepare
-from pytest_frt.seat import jit_caches
+from pytest_frt.runtime import foreign, host, imports, prepare, sealed, whole
+from pytest_frt.seat import bind, jit_caches, kernels
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import World
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 HOST, IMPL, KERNEL = "hosts/toy/host.py", "impls/toy_ffn/toy.py", "kernel/build/torch-cpu/inner.py"
 IN_HOST, IN_BIND, IN_CALL = "    return {name", "    return Bound(seat", "        answer: Tensor ="
 TOP = "from torch import"
+RETURN_BAD_MODE = """    import torch
+    class BadMode(torch.nn.Module):
+        def eval(self):
+            raise OSError('no mode')
+    return BadMode()
+"""
 
 FAULTS: dict[str, tuple[str, str, str, str, str]] = {
     "host lacks a key": (HOST, IN_HOST, "    raise KeyError('rope')\n", "HOST", "KeyError: 'rope'"),
@@ -42,6 +48,7 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
         "BIND",
         "Memory",
     ),
+    "bind gives a module that fails": (IMPL, IN_BIND, RETURN_BAD_MODE, "BIND", "OSError: no mode"),
     "bind gives nothing": (IMPL, IN_BIND, "    return None\n", "SPEC", "returned NoneType"),
     "call raises": (IMPL, IN_CALL, "        raise ValueError('illegal')\n", "SMOKE", "ValueError: illegal"),
     "call asserts": (IMPL, IN_CALL, "        assert x is None\n", "SMOKE", "AssertionError"),
@@ -108,6 +115,39 @@ def test_a_runtime_without_the_boundary_is_caught(
     monkeypatch.setattr(part, "foreign", lambda *_, **__: contextlib.nullcontext())
     with pytest.raises((KeyError, RuntimeError, ValueError)):
         test_code_that_fails_is_refused_with_a_code(world, *FAULTS[name])
+
+
+OURS = {
+    "installed files": (whole, "impl_subjects"),
+    "table of modules": (imports, "_files"),
+    "names of modules": (imports, "_rename"),
+    "sealing": (sealed, "seal_libraries"),
+    "serving": (sealed, "_ops_from"),
+    "client": (kernels, "_client"),
+    "kernel again": (kernels, "_check_unchanged"),
+    "kernel origin": (kernels, "check_origin"),
+    "envelope": (bind, "envelope_faults"),
+    "versions": (bind, "version_of"),
+    "sizes": (bind, "evaluate"),
+}
+"""Steps of our own that stand beside calls of certified code."""
+
+
+@pytest.mark.parametrize(("part", "name"), OURS.values(), ids=OURS)
+def test_a_fault_of_ours_is_not_told_as_one_of_theirs(
+    world: World, monkeypatch: pytest.MonkeyPatch, part: object, name: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise TypeError("a fault of ours")
+
+    library = world.rename_kernel().kernel / "extra.so"  # something to seal
+    library.write_bytes(b"\x7fELF")
+    world.certify()
+    monkeypatch.setattr(imports, "_LOADED", {})
+    monkeypatch.setattr(part, name, broken)
+    with pytest.raises(TypeError, match="a fault of ours"):
+        world.attach()
+    assert world.is_untouched()
 
 
 def below_a_file(path: Path) -> Path:
