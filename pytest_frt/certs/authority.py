@@ -10,10 +10,10 @@ from pytest_frt.cell import RecordKey
 from pytest_frt.certs.index import Index
 from pytest_frt.certs.policy_types import Policy, Require, Rule, matches
 from pytest_frt.certs.reading import time_text
-from pytest_frt.certs.shape import LOCAL
 from pytest_frt.certs.statement import CellCertificate, Certificate, PlanCertificate
 from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.contracts.host import HostFacts
+from pytest_frt.contracts.record import LOCAL
 from pytest_frt.errors import CertificateRefused
 
 
@@ -26,7 +26,8 @@ def deny(certificate: Certificate, policy: Policy) -> None:
     things = {("payload", certificate.payload_sha256)}
     if isinstance(certificate, CellCertificate):
         kernel = certificate.record.kernel
-        things |= {("tree", kernel.tree_digest), ("commit", f"{kernel.repo}@{kernel.revision or LOCAL}")}
+        things |= {("tree", kernel.tree_digest), ("commit", f"{kernel.repo}@{kernel.revision}")}
+        things |= {("commit", f"{kernel.repo}@{LOCAL}")} if kernel.is_local else set()
     else:
         things |= {("payload", member) for member in certificate.plan.members}
     _check_denied(things, policy)

@@ -12,12 +12,10 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from pytest_frt.certs.strict_json import MAX_INT
+from pytest_frt.contracts.record import LOCAL
 
 T = TypeVar("T")
 Reader = Callable[[object], T]
-
-LOCAL: Final = "local"
-"""The revision of a build that came from no Hub commit."""
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 # A branch name moves and a short commit may name two; only a whole commit is a claim worth stating.

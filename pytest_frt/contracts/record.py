@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pytest_frt.cell import RecordKey
 from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.contracts.host import HostFacts
 from pytest_frt.contracts.seat import SeatFacts
+
+LOCAL: Final = "local"
+"""A revision that says of a build that it came from no commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +49,20 @@ class GateRow:
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """The kernel build a record ran on: identity is the tree digest; repo and revision are claims."""
+    """The kernel build a record ran on: identity is the tree digest; repo and revision are claims.
+
+    A local build has no commit: its revision is its tree digest, ``local`` or empty.
+    """
 
     repo: str
     revision: str
     variant: str
     tree_digest: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the build claims no commit."""
+        return self.revision in ("", LOCAL, self.tree_digest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ def _unit(cell: Cell, registry: Registry, kernels: Kernels) -> UnitRef | NotSupp
         kernel_path=str(kernel.folder),
         kernel_digest=kernel.facts.tree_digest,
         rows=entry.impl.rows[cell.scheme],
-        kernel_revision="" if kernel.facts.revision == kernel.facts.tree_digest else kernel.facts.revision,
+        kernel_revision="" if kernel.facts.is_local else kernel.facts.revision,
     )
 
 

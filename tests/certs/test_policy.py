@@ -83,15 +83,22 @@ def test_a_revision_that_no_certificate_states_is_not_denied(world: World, revis
     assert caught.value.refusal_code == "POLICY_SCHEMA"
 
 
-@pytest.mark.parametrize("stated", ["", "local"], ids=["unnamed", "local"])
-def test_denied_local_builds_of_a_repo_stay_denied_however_they_say_it(world: World, stated: str) -> None:
+def deny_local(world: World, stated: str) -> None:
     kernel = replace(world.record.kernel, revision=stated)
     deny = f'deny = [{{ repo = "{kernel.repo}", revision = "local", reason = "x" }}]'
     trusted = policy.parse(world.policy_text.replace("deny = []", deny, 1).encode())
-    certificate = statement.parse_payload(world.payload(replace(world.record, kernel=kernel)))
+    authority.deny(statement.parse_payload(world.payload(replace(world.record, kernel=kernel))), trusted)
+
+
+@pytest.mark.parametrize("said", ["nothing", "local", "its tree digest, as a run does"])
+def test_denied_local_builds_of_a_repo_stay_denied_however_they_say_it(world: World, said: str) -> None:
     with pytest.raises(CertificateRefused) as caught:
-        authority.deny(certificate, trusted)
+        deny_local(world, {"nothing": "", "local": "local"}.get(said, world.record.kernel.tree_digest))
     assert caught.value.refusal_code == "DENIED"
+
+
+def test_a_build_of_a_commit_is_no_local_one(world: World) -> None:
+    deny_local(world, "c" * 40)
 
 
 @pytest.mark.parametrize(("old", "new", "code"), [case[1:] for case in SPOILED], ids=[case[0] for case in SPOILED])
