@@ -17,7 +17,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,23 @@ RESULT: Final = Path(__file__).resolve().parent / "results" / "attach_race.md"
 REWRITERS: Final = 2
 ACTIVE: Final = "activated"
 UNCODED: Final = "no code"
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """How one try ended.
+
+    Attributes:
+        end: ``activated``, a refusal code or ``no code``.
+        ran: Notes of executed code.
+        right: The model answers as it must after that end.
+        fault: What is told of an end without a code.
+    """
+
+    end: str
+    ran: list[str]
+    right: bool = True
+    fault: str = ""
 
 
 @dataclass(slots=True)
@@ -52,15 +69,15 @@ class Tally:
     faults: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, found: dict[str, Any]) -> None:
+    def add(self, found: Try) -> None:
         """Count one try."""
-        self.ends[found["end"]] += 1
-        self.executed.update(set(found["ran"]))
-        hostile = [note for note in found["ran"] if not note.startswith(race_world.GOOD)]
-        if hostile or not found["right"]:
-            self.wrong.append(f"{found['end']}: {', '.join(hostile) or 'answers differ'}")
-        if found["end"] == UNCODED:
-            self.faults.append(found["fault"])
+        self.ends[found.end] += 1
+        self.executed.update(set(found.ran))
+        hostile = [note for note in found.ran if not note.startswith(race_world.GOOD)]
+        if hostile or not found.right:
+            self.wrong.append(f"{found.end}: {', '.join(hostile) or 'answers differ'}")
+        if found.end == UNCODED:
+            self.faults.append(found.fault)
 
     @property
     def sound(self) -> bool:
@@ -69,9 +86,13 @@ class Tally:
         return not self.wrong and not self.faults and self.ends[ACTIVE] > 0 and coded > 0
 
 
-def attempt(world: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Attach once in this process and return how it ended and what ran."""
-    end, fault, right = UNCODED, "", True
+def attempt(world: Any) -> Try:  # noqa: ANN401
+    """Attach once in this process and return how it ended and what ran.
+
+    Raises:
+        Exception: what has no code.
+    """
+    right = True
     try:
         handle = world_attach(world)
         x = torch.ones(2, 8)
@@ -83,9 +104,7 @@ def attempt(world: Any) -> dict[str, Any]:  # noqa: ANN401
         end = refusal.refusal_code
     except FrtError as refusal:
         end = refusal.code
-    except Exception:  # noqa: BLE001 (what has no code is what is looked for)
-        fault = traceback.format_exc()
-    return {"end": end, "ran": race_world.ran(), "right": right, "fault": fault}
+    return Try(end, race_world.ran(), right, "nothing was activated and nothing was refused" if end == UNCODED else "")
 
 
 def world_attach(world: Any) -> Any:  # noqa: ANN401
@@ -97,23 +116,30 @@ def world_attach(world: Any) -> Any:  # noqa: ANN401
     return attach(world.model, certificates=world.out, trust=trust, now=world.now, kernels=builds, state=False)
 
 
-def forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Run ``work`` in a child process and return its answer; a child that dies has no code."""
+def forked(work: Callable[[], Try]) -> Try:
+    """Run ``work`` in a child process and return its answer; what it raises, or dies of, has no code."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        with os.fdopen(writer, "w") as pipe:
-            json.dump(work(), pipe)
-        os._exit(0)
+        found: Try | None = None
+        try:
+            found = work()
+        finally:
+            try:
+                if found is None:
+                    found = Try(UNCODED, race_world.ran(), fault=traceback.format_exc())
+                with os.fdopen(writer, "w") as pipe:
+                    json.dump(asdict(found), pipe)
+            finally:
+                os._exit(0)  # the child ends here, whatever was raised
     os.close(writer)
     with os.fdopen(reader) as pipe:
         text = pipe.read()
     _, status = os.waitpid(child, 0)
     if status or not text:
-        return {"end": UNCODED, "ran": [], "right": True, "fault": f"the process ended with status {status}"}
-    found: dict[str, Any] = json.loads(text)
-    return found
+        return Try(UNCODED, [], fault=f"the process ended with status {status}")
+    return Try(**json.loads(text))
 
 
 def race(tries: int, seed: int, *, library: bool = True, until_wrong: bool = False) -> Tally:
@@ -134,7 +160,7 @@ def race(tries: int, seed: int, *, library: bool = True, until_wrong: bool = Fal
             (root / name).mkdir()
         warm, _ = race_world.build(root / "warm", settings, library=False)
         _serve(warm, settings)
-        if (first := forked(lambda: attempt(warm)))["end"] != ACTIVE:
+        if (first := forked(lambda: attempt(warm))).end != ACTIVE:
             raise SystemExit(f"the world does not attach when it is left alone: {first}")
         world_attach(warm).detach()  # what is imported late is imported before the first fork
         vars(sys).pop("frt_ran", None)
@@ -148,7 +174,7 @@ def race(tries: int, seed: int, *, library: bool = True, until_wrong: bool = Fal
                     break
         tally.seconds = time.monotonic() - start
         last = forked(lambda: attempt(world))
-        if last["end"] != ACTIVE or not last["right"]:
+        if last.end != ACTIVE or not last.right:
             raise SystemExit(f"the world does not attach once it is left alone again: {last}")
     return tally
 

@@ -23,6 +23,20 @@ tally = attach_race.race(500, 1, library=False, until_wrong=True)
 print("wrong", len(tally.wrong), "sound", tally.sound)
 """
 
+RAISING = """
+import os
+import attach_race
+
+raised = attach_race.forked(lambda: 1 / 0)
+assert (raised.end, raised.fault.splitlines()[-1]) == (attach_race.UNCODED, "ZeroDivisionError: division by zero")
+died = attach_race.forked(lambda: os._exit(3))
+assert (died.end, died.fault) == (attach_race.UNCODED, f"the process ended with status {3 << 8}")
+tally = attach_race.Tally()
+tally.add(raised)
+assert not tally.sound
+assert tally.faults == [raised.fault]
+"""
+
 
 def test_forty_tries_run_certified_bytes_or_nothing(repository: Path, tmp_path: Path) -> None:
     script = repository / "benchmarks" / "attach_race.py"
@@ -36,12 +50,21 @@ def test_forty_tries_run_certified_bytes_or_nothing(repository: Path, tmp_path: 
         assert f"| good {what} |" in report
 
 
-def test_runtime_that_trusts_its_copies_is_caught(repository: Path) -> None:
-    command = [sys.executable, "-c", TRUSTING]
+def told(repository: Path, script: str) -> str:
+    """Return what a script says that uses the race."""
+    command = [sys.executable, "-c", script]
     environment = {"PYTHONPATH": str(repository / "benchmarks"), "PATH": "/usr/bin:/bin", "HOME": str(repository)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr
-    words = done.stdout.split()
+    return done.stdout
+
+
+def test_what_a_try_raises_is_an_end_without_a_code(repository: Path) -> None:
+    assert told(repository, RAISING) == ""
+
+
+def test_runtime_that_trusts_its_copies_is_caught(repository: Path) -> None:
+    words = told(repository, TRUSTING).split()
     assert int(words[1]) > 0
     assert words[3] == "False"
 
