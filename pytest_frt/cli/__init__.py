@@ -80,8 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Its exit status; that of the fault when one was raised, after printing it with its next step.
     """
     if sys.stdout is None:  # or the first file that is written would be taken for it
-        print("frt: standard output is closed\n  next: send it to a file, or to /dev/null", file=sys.stderr)
-        return 1
+        return _fail(FrtError("standard output is closed", hint="send it to a file, or to /dev/null"))
     try:
         words.check_filled(sys.argv[1:] if argv is None else argv)
         args = _parsed(argv)
@@ -89,16 +88,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = args.func(args)
         sys.stdout.flush()
     except FrtError as fault:
-        print(f"frt: {_told(fault)}", file=sys.stderr)
-        return fault.exit_code
+        return _fail(fault)
     except BrokenPipeError:  # the reader, a pager or head, has seen enough
         _silence()
         return 0
     except OSError as fault:
         where = fault.filename or "standard output"
-        print(f"frt: {where}: {fault.strerror or fault}\n  next: {LOOK}", file=sys.stderr)
         _silence()
-        return 1
+        return _fail(FrtError(f"{where}: {fault.strerror or fault}", hint=LOOK))
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
@@ -112,12 +109,13 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
         raise
 
 
-def _told(fault: FrtError) -> str:
-    """Return what a fault says, with the next step of its code when it has none of its own."""
+def _fail(fault: FrtError) -> int:
+    """Print a fault, with the next step of its code when it has none of its own, and return its exit status."""
     said = fault.diagnostics()
     if isinstance(fault, CertificateRefused) and not fault.hint and (step := next_step(fault.refusal_code)):
         said += f"\n  next: {step}"
-    return said
+    print(f"frt: {said}", file=sys.stderr)
+    return fault.exit_code
 
 
 def _silence() -> None:
