@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from referencing import Registry, Resource
 
 from pytest_frt.certs import index, statement
 from pytest_frt.certs.reading import EMPTY_SHA256
+from pytest_frt.certs.strict_json import FORBIDDEN_TEXT
 from pytest_frt.errors import CertificateRefused
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ WRONG: tuple[object, ...] = (None, -1, "x y", [], {})
 GRAMMAR: dict[str, tuple[tuple[str | int, ...], object]] = {
     "negative zero": (("predicate", "gates", 0, "floor"), "-0.0"),
     "invisible character": (("predicate", "checker", "name"), "pytest\u200b-frt"),
+    "tag character": (("predicate", "checker", "name"), "pytest\U000e0041-frt"),
     "long text": (("predicate", "checker", "name"), "a" * 4097),
     "truth for a count": (("predicate", "attempts"), True),
     "beyond 2**53": (("predicate", "seed"), 2**53),
@@ -128,6 +131,12 @@ def test_schemas_are_schemas() -> None:
     assert set(SCHEMAS) >= {"common", *MAKERS}
     for schema in SCHEMAS.values():
         Draft202012Validator.check_schema(schema)
+
+
+def test_schema_and_parser_forbid_the_same_characters() -> None:
+    every = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
+    pattern = SCHEMAS["common"]["$defs"]["text"]["not"]["pattern"]
+    assert re.findall(pattern, every) == FORBIDDEN_TEXT.findall(every)
 
 
 @pytest.mark.parametrize("kind", MAKERS)
