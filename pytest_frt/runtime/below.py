@@ -10,14 +10,9 @@ from torch import Tensor, nn
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.runtime.match import Inner, Odd
 from pytest_frt.seat import tree
-from pytest_frt.seat.genuine import source_file, why_not_its_source, why_not_itself
-from pytest_frt.seat.hostfacts import library_of
+from pytest_frt.seat.genuine import why_not_its_source, why_not_itself
+from pytest_frt.seat.hostfacts import class_label, library_of, source_file
 from pytest_frt.spec.digest import file_digest
-
-
-def class_label(module: nn.Module) -> str:
-    """Return ``module.QualName`` of a module's class, as records name it."""
-    return f"{type(module).__module__}.{type(module).__qualname__}"
 
 
 class Below:

@@ -15,11 +15,11 @@ from pytest_frt.contracts.record import Record
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.devices.probe import present_facts
 from pytest_frt.errors import SwapRefused, UsageFault
-from pytest_frt.runtime.below import Below, class_label
+from pytest_frt.runtime.below import Below
 from pytest_frt.runtime.match import LiveFacts, LiveSeat
-from pytest_frt.seat.hostfacts import library_of, source_digest
+from pytest_frt.seat.hostfacts import class_label, library_of, source_digest
 from pytest_frt.seat.module import SeatModule
-from pytest_frt.seat.weight_bytes import dtype_name
+from pytest_frt.seat.tree import dtype_name
 from pytest_frt.seat.weights import WeightHasher
 
 V = TypeVar("V")
@@ -112,7 +112,7 @@ def _record_digest(distribution: str) -> str | None:
 def _source(module: nn.Module | None) -> str | None:
     try:
         return None if module is None else source_digest(module)
-    except (SwapRefused, TypeError, OSError):  # a class without a source file, or of a module that is not there
+    except (SwapRefused, OSError):  # a class without a source file, or one that is gone
         return None
 
 
@@ -135,7 +135,7 @@ def _seat(model: nn.Module, below: Below, facts: SeatFacts) -> LiveSeat:
         tensor = below.stored(slot.tensor)
         if tensor is not None and not is_lazy(tensor):
             kinds.add(tensor.device.type)
-            slots.append(f"{name} is {slot.tensor}, {dtype_name(tensor)} {'x'.join(map(str, tensor.shape))}")
+            slots.append(f"{name} is {slot.tensor}, {dtype_name(tensor.dtype)} {'x'.join(map(str, tensor.shape))}")
         elif tensor is not None or not below.computes(slot.tensor):
             missing.append(f"tensor {slot.tensor}")
     if missing:

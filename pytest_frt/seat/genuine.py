@@ -11,13 +11,13 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Final
 
 from torch import nn
 
 from pytest_frt.seat import tree
+from pytest_frt.seat.hostfacts import source_file
 
 CALLS: Final = ("forward", "__call__", "_call_impl", "_wrapped_call_impl", "_slow_forward", "__getattr__")
 """Methods that a call goes through; one that a class's source does not define is never the class's own."""
@@ -51,15 +51,6 @@ def why_not_its_source(kind: type[nn.Module]) -> str:
         if why := _why_not_named(base) or _why_other_code(base):
             return why
     return ""
-
-
-def source_file(kind: type) -> Path | None:
-    """Return the source file of a class, or None when it has none that can be read."""
-    try:
-        found = inspect.getsourcefile(kind)
-    except (TypeError, OSError):  # built in, typed at a prompt, or of a module that is not there
-        return None
-    return Path(found) if found is not None and Path(found).is_file() else None
 
 
 def _why_not_named(kind: type) -> str:

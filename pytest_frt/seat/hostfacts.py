@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_frt.contracts.host import HostFacts
 from pytest_frt.errors import SwapRefused
+from pytest_frt.spec.digest import file_digest
 
 if TYPE_CHECKING:
     from torch import nn
@@ -42,19 +43,34 @@ def library_of(model: nn.Module) -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in sorted(set(names))}
 
 
+def class_label(module: nn.Module) -> str:
+    """Return ``module.QualName`` of a module's class, as records name it."""
+    return f"{type(module).__module__}.{type(module).__qualname__}"
+
+
+def source_file(kind: type) -> Path | None:
+    """Return the source file of a class, or None when it has none that can be read."""
+    try:
+        found = inspect.getsourcefile(kind)
+    except (TypeError, OSError):  # built in, typed at a prompt, or of a module that is not there
+        return None
+    return Path(found) if found is not None and Path(found).is_file() else None
+
+
 def source_digest(module: nn.Module) -> str:
     """Return the sha256 of the source file of a module's class.
 
     Raises:
-        SwapRefused: the class has no readable source file.
+        SwapRefused: the class has no source file.
+        OSError: it cannot be read.
     """
-    path = inspect.getsourcefile(type(module))
-    if path is None or not Path(path).is_file():
+    path = source_file(type(module))
+    if path is None:
         raise SwapRefused(
             f"class {type(module).__qualname__} has no source file to bind a certificate to",
             hint="define the class in a module file",
         )
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return file_digest(path)
 
 
 def host_facts(
@@ -83,12 +99,12 @@ def host_facts(
     for seat in seats:
         for place in seat.seat.places:
             module = model.get_submodule(place)
-            label = f"{type(module).__module__}.{type(module).__qualname__}"
+            label = class_label(module)
             if label not in sources:
                 sources[label] = source_digest(module)
     return HostFacts(
         name=name,
-        host_class=f"{type(model).__module__}.{type(model).__qualname__}",
+        host_class=class_label(model),
         library=library_of(model),
         config_digest=projection_digest(projection),
         module_source=dict(sorted(sources.items())),
