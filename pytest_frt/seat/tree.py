@@ -116,5 +116,5 @@ def tensors_under(model: nn.Module, places: Iterable[str]) -> dict[str, Tensor]:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return e.g. ``float32``."""
+    """Return a dtype as digests and certificates name it, e.g. ``float32``."""
     return str(dtype).removeprefix("torch.")

@@ -14,6 +14,8 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from pytest_frt.seat.tree import dtype_name
+
 BLOCK: Final = 8 << 20
 """Bytes of one block: whole chunks of the digest, and long enough for a copy from a device to run at full speed."""
 
@@ -27,11 +29,6 @@ PLAIN_DTYPES: Final = frozenset(getattr(torch, name) for name in _PLAIN_NAMES if
 _PLAIN_TYPES: Final = (Tensor, nn.Parameter, nn.Buffer)
 
 
-def dtype_name(tensor: Tensor) -> str:
-    """Return the dtype as digests and certificates name it, e.g. ``float32``."""
-    return str(tensor.dtype).removeprefix("torch.")
-
-
 def obstacle(tensor: Tensor) -> str:
     """Return why a tensor has no plain bytes that a digest could bind; empty when it has."""
     # An exact type, since a subclass decides itself what its elements are (packed, distributed, quantised).
@@ -42,7 +39,7 @@ def obstacle(tensor: Tensor) -> str:
     if tensor.is_meta:
         return "is on the meta device and holds no values"
     if tensor.is_quantized or tensor.dtype not in PLAIN_DTYPES:
-        return f"has dtype {dtype_name(tensor)}, whose elements are no plain bytes"
+        return f"has dtype {dtype_name(tensor.dtype)}, whose elements are no plain bytes"
     if sys.byteorder != "little":
         return "is stored big-endian here; digests are over little-endian bytes"
     return ""

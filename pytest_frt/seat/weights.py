@@ -21,7 +21,8 @@ from torch.nn.parameter import is_lazy
 from pytest_frt.contracts.seat import SeatFacts, SlotRef
 from pytest_frt.errors import CertificateRefused, SpecError
 from pytest_frt.seat.guard import version_of
-from pytest_frt.seat.weight_bytes import dtype_name, obstacle, own_memory, words
+from pytest_frt.seat.tree import dtype_name
+from pytest_frt.seat.weight_bytes import obstacle, own_memory, words
 from pytest_frt.seat.weight_copies import Conveyor, CopyEngine, engine_for
 from pytest_frt.spec.weights_digest import CHUNK, SlotTree, leaves, runs, seat_digest, tensor_digest
 
@@ -146,7 +147,7 @@ class WeightHasher:
                 self._known[place] = missing[place], tensor_digest(size, (one.result() for one in found))
                 self.hashed += size
         return seat_digest(
-            SlotTree(slot, dtype_name(tensor), tuple(tensor.shape), self._known[_Place.of(tensor)][1])
+            SlotTree(slot, dtype_name(tensor.dtype), tuple(tensor.shape), self._known[_Place.of(tensor)][1])
             for slot, tensor in held.items()
         )
 
