@@ -26,6 +26,7 @@ import torch
 
 from pytest_frt.errors import CertificateRefused, FrtError
 from pytest_frt.registry import Registry
+from pytest_frt.seat.jit_caches import jit_caches
 from pytest_frt.spec.modules import load_file
 
 RESULT: Final = Path(__file__).resolve().parent / "results" / "attach_race.md"
@@ -188,9 +189,8 @@ class _caches:  # noqa: N801 (a context manager)
     """Let compile caches and private copies lie in a folder of this run: forked processes clean nothing up."""
 
     def __init__(self, folder: Path) -> None:
-        names = ("TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR")
         self._folder = str(folder)
-        self._wanted = {name: str(folder / "jit" / name.lower()) for name in names}
+        self._wanted = {name: str(folder / "jit" / name.lower()) for name in jit_caches({})}
 
     def __enter__(self) -> None:
         self._before = {name: os.environ.get(name) for name in self._wanted}

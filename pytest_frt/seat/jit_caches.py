@@ -21,11 +21,7 @@ def jit_caches(environ: Mapping[str, str]) -> dict[str, Path]:
     triton = Path(environ.get("TRITON_HOME") or home) / ".triton" / "cache"
     user = environ.get("LOGNAME") or environ.get("USER") or environ.get("LNAME") or environ.get("USERNAME") or _login()
     inductor = Path(tempfile.gettempdir()) / f"torchinductor_{user}"
-    defaults = {
-        "TRITON_CACHE_DIR": triton,
-        EXTENSIONS: cache / "torch_extensions",
-        "TORCHINDUCTOR_CACHE_DIR": inductor,
-    }
+    defaults = {TRITON: triton, EXTENSIONS: cache / "torch_extensions", INDUCTOR: inductor}
     return {name: Path(environ.get(name) or folder) for name, folder in defaults.items()}
 
 

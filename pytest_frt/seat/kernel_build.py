@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +19,11 @@ from pytest_frt.contracts.record import FileDigest, KernelFacts
 from pytest_frt.errors import FrtError, KernelUnavailable, SpecError
 from pytest_frt.seat.noarch import METADATA_FILE, read_project
 from pytest_frt.spec import packages
+from pytest_frt.spec.hub_cache import COMMIT
 from pytest_frt.spec.plain import read_plain
 from pytest_frt.spec.tree import tree_digest, tree_files
 
 OWN_PACKAGE: Final = "pytest_frt.csrc"
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NO_LOCAL: Final[Mapping[str, Path]] = MappingProxyType({})
 
 
@@ -185,7 +184,7 @@ def _own_project(repo: str) -> Path | None:
 
 
 def _fetch(repo: str, hub: HubPin, *, backend: str | None) -> KernelBuild:
-    if isinstance(hub.pin, str) and not _COMMIT.fullmatch(hub.pin):
+    if isinstance(hub.pin, str) and not COMMIT.fullmatch(hub.pin):
         raise SpecError(f"kernel {repo} is pinned to {hub.pin!r}: a pin is an integer version or 40 hex digits")
     install = importlib.import_module("kernels").install_kernel
     revision = hub.pin if isinstance(hub.pin, str) else f"v{hub.pin}"
@@ -202,4 +201,4 @@ def _fetch(repo: str, hub: HubPin, *, backend: str | None) -> KernelBuild:
     commit = variant.parent.parent.name  # .../snapshots/<commit>/build/<variant>
     copy = hub.into / variant.name
     shutil.copytree(variant, copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    return read_build(repo, copy, backend=backend, revision=commit if _COMMIT.fullmatch(commit) else "")
+    return read_build(repo, copy, backend=backend, revision=commit if COMMIT.fullmatch(commit) else "")
