@@ -172,9 +172,9 @@ def _repo_of(word: KernelWord, known: Sequence[str]) -> str:
     Raises:
         UsageFault: no impl names it, or several fit.
     """
-    if word.repo:
+    if isinstance(word, CachedRelease) or word.repo:
         return _known(word, word.repo, known)
-    path = Path(word.path) if isinstance(word, LocalBuild) else Path()
+    path = Path(word.path)
     if (repo := _project_repo(path)) is not None:
         return _known(word, repo, known)
     names = _stated_names(path)
