@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 from pytest_frt.certs.composition import collision
 from pytest_frt.certs.outcomes import Accepted, Outcome
@@ -14,12 +14,10 @@ from pytest_frt.certs.reading import time_text
 from pytest_frt.certs.statement import CellCertificate, Certificate, PlanCertificate
 from pytest_frt.runtime.handle import SeatDecision
 from pytest_frt.runtime.match import Reject
-from pytest_frt.runtime.prepare import Scene, clash, fits, prepare
+from pytest_frt.runtime.prepare import Misfit, Scene, clash, fits, prepare
 from pytest_frt.seat.bind import BoundSeat
 
 PLAN: Final = "plan"
-Refusal: TypeAlias = tuple[CellCertificate, Reject]
-"""The member of a set that is refused, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,29 +88,26 @@ class Chosen:
 
     def consider(self, one: Set, scene: Scene) -> None:
         """Accept a set whole, or note for each of its seats why not."""
-        refusal = self._obstacle(one) or _misfit(one, scene)
-        bound: tuple[BoundSeat, ...] = ()
-        if refusal is None:
-            refusal, bound = _bind(one, scene)
-        if refusal is None:
-            self.bound += bound
+        found = self._obstacle(one) or _misfit(one, scene) or _bind(one, scene)
+        if not isinstance(found, Misfit):
+            self.bound += found
             self._taken |= dict.fromkeys(one.places, one)
             self._names |= {one.name, *(cell.payload_sha256 for cell in one.cells)}
             self.plan = one.name if one.plan else ""
-        self.seats += _decisions(one, refusal)
+        self.seats += _decisions(one, found if isinstance(found, Misfit) else None)
 
     def among(self, outcomes: Iterable[Outcome]) -> list[Accepted]:
         """Return the certificates that are to be active: those of each set that was accepted, plans included."""
         return [one for one in outcomes if isinstance(one, Accepted) and one.name in self._names]
 
-    def _obstacle(self, one: Set) -> Refusal | None:
+    def _obstacle(self, one: Set) -> Misfit | None:
         if (both := collision(self._taken, one.places)) is not None:
             theirs, ours = both
             where = ours if ours == theirs else f"{ours} and {theirs} are one inside the other, and the latter"
-            return one.cells[0], Reject("OVERLAP", f"{where} runs on {_order(self._taken[theirs], one)}")
+            return Misfit(one.cells[0], Reject("OVERLAP", f"{where} runs on {_order(self._taken[theirs], one)}"))
         if self._single and self._taken:
             other = next(iter(self._taken.values()))
-            return one.cells[0], Reject("OVERLAP", f"another plan was activated: {_order(other, one)}")
+            return Misfit(one.cells[0], Reject("OVERLAP", f"another plan was activated: {_order(other, one)}"))
         return None
 
 
@@ -123,38 +118,41 @@ def _order(first: Set, second: Set) -> str:
     )
 
 
-def _misfit(one: Set, scene: Scene) -> Refusal | None:
+def _misfit(one: Set, scene: Scene) -> Misfit | None:
     """Return the first member that does not hold here: all are asked before any is bound."""
-    misfit = next(((cell, reject) for cell in one.cells if (reject := fits(cell, scene)) is not None), None)
-    return misfit or clash(one.cells, scene)
+    misfits = (Misfit(cell, reject) for cell in one.cells if (reject := fits(cell, scene)) is not None)
+    return next(misfits, None) or clash(one.cells, scene)
 
 
-def _bind(one: Set, scene: Scene) -> tuple[Refusal | None, tuple[BoundSeat, ...]]:
+def _bind(one: Set, scene: Scene) -> tuple[BoundSeat, ...] | Misfit:
     bound: tuple[BoundSeat, ...] = ()
     for cell in one.cells:
         found = prepare(cell, scene)
         if isinstance(found, Reject):
-            return (cell, found), ()
+            return Misfit(cell, found)
         bound += found
-    return None, bound
+    return bound
 
 
-def _decisions(one: Set, refusal: Refusal | None) -> Iterator[SeatDecision]:
+def _decisions(one: Set, refusal: Misfit | None) -> Iterator[SeatDecision]:
     for cell in one.cells:
         record = cell.record
         for seat in record.seats:
-            code, reason, hint = _why(cell, seat.facts.id, one, refusal)
-            yield SeatDecision(seat.facts.id, record.key.id, cell.payload_sha256, code, reason, hint)
+            used = SeatDecision(seat.facts.id, record.key.id, cell.payload_sha256)
+            if refusal is None:
+                yield used
+            else:
+                why = _why(cell, seat.facts.id, one, refusal)
+                yield replace(used, code=why.code, reason=why.message, hint=why.hint)
         for at, reason in record.refused.items():
             yield SeatDecision(at, record.key.id, cell.payload_sha256, "NOT_CERTIFIED", reason)
 
 
-def _why(cell: CellCertificate, seat: str, one: Set, refusal: Refusal | None) -> tuple[str, str, str]:
-    if refusal is None:
-        return "", "", ""
-    culprit, reject = refusal
-    if cell is culprit and reject.seat in ("", seat):
-        return reject.code, reject.message, reject.hint
-    at = f"seat {reject.seat}" if reject.seat else f"{culprit.record.key.id}"
+def _why(cell: CellCertificate, seat: str, one: Set, refusal: Misfit) -> Reject:
+    """Return what a seat of a refused set is told: the others, which member is the cause."""
+    reject = refusal.reject
+    if cell is refusal.cell and reject.seat in ("", seat):
+        return reject
+    at = f"seat {reject.seat}" if reject.seat else refusal.cell.record.key.id
     what = "its plan" if one.plan else "its certificate"
-    return reject.code, f"{what} is refused whole, because of {at}", ""
+    return Reject(reject.code, f"{what} is refused whole, because of {at}")

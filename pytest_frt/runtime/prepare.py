@@ -86,6 +86,19 @@ class Scene:
     ready: dict[str, Ready] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A certificate that does not hold here.
+
+    Attributes:
+        cell: The certificate.
+        reject: Why.
+    """
+
+    cell: CellCertificate
+    reject: Reject
+
+
 def fits(certificate: CellCertificate, scene: Scene) -> Reject | None:
     """Return the first way in which a certificate does not hold for this process, or None. Nothing is bound."""
     verdict = match(certificate.record, scene.live.facts(certificate.record), scene.wish)
@@ -94,7 +107,7 @@ def fits(certificate: CellCertificate, scene: Scene) -> Reject | None:
     return _refusing(lambda: _hold(certificate, scene))
 
 
-def clash(certificates: Iterable[CellCertificate], scene: Scene) -> tuple[CellCertificate, Reject] | None:
+def clash(certificates: Iterable[CellCertificate], scene: Scene) -> Misfit | None:
     """Return the first of several certificates that fit whose kernel has the id of another one's, with other bytes."""
     first: dict[str, str] = {}
     for certificate in certificates:
@@ -102,7 +115,7 @@ def clash(certificates: Iterable[CellCertificate], scene: Scene) -> tuple[CellCe
         digest = build.facts.tree_digest
         if (other := first.setdefault(build.id, digest)) != digest:
             message = f"kernel id {build.id} is that of two builds, with tree digests {other} and {digest}"
-            return certificate, Reject("ID_TWICE", message, hint="attach them in processes of their own")
+            return Misfit(certificate, Reject("ID_TWICE", message, hint="attach them in processes of their own"))
     return None
 
 
