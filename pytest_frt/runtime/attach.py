@@ -90,7 +90,9 @@ def attach(  # noqa: PLR0913 (a name and a default for each)
     Raises:
         CertificateRefused: the trust policy or the state file cannot be used, or was overtaken by another process.
         UsageFault: a path is missing, unreadable or none; ``form`` is not known; ``now`` has no time zone.
-        StorageFault: the state file cannot be written; nothing was activated.
+        KernelMismatch: a link of a cached release leads out of it.
+        TreeInvalid: a cached release has a file with a name that is not plain.
+        StorageFault: the state file, or a copy of a cached release, cannot be written; nothing was activated.
         SwapRefused: a seat is taken, in training mode or compiled in place; the model is as it was.
     """
     given = {} if kernels is None else kernels

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from pytest_frt.certs.files import storage
 from pytest_frt.certs.lookup import Found, locate, paths_of
 from pytest_frt.certs.outcomes import Accepted, Outcome
 from pytest_frt.certs.statement import CellCertificate
@@ -22,14 +23,14 @@ class Sought:
 
     Attributes:
         found: The places.
-        paths: Their files and directories.
     """
 
     found: tuple[Found, ...]
-    paths: tuple[Path, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "paths", paths_of(self.found))
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Their files and directories."""
+        return paths_of(self.found)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -44,15 +45,17 @@ class Sought:
         Raises:
             KernelMismatch: a link of a cached release leads out of it.
             TreeInvalid: a build of a cached release has a file with a name that is not plain.
+            StorageFault: such a build cannot be read, or its copy not be written.
         """
         builds = dict(given)
         for one in outcomes:
             if not isinstance(one, Accepted) or not isinstance(one.certificate, CellCertificate):
                 continue
             record = one.certificate.record
-            beside = next((place for place in self.found if place.kernel and place.holds(one.source)), None)
+            places = (place for place in self.found if place.holds(one.source))
+            beside = next(((place, place.kernel) for place in places if place.kernel is not None), None)
             if beside is not None and record.kernel.repo not in builds:
-                builds[record.kernel.repo] = _readable(beside, record.device.kind)
+                builds[record.kernel.repo] = _readable(*beside, record.device.kind)
         return builds
 
 
@@ -66,15 +69,16 @@ def seek(certificates: str | Path | Iterable[str | Path], environ: Mapping[str, 
     return Sought(locate(words, lambda: client_cache(environ)))
 
 
-def _readable(place: Found, kind: str) -> Path:
+def _readable(place: Found, kernel: Path, kind: str) -> Path:
     """Return the builds of a place as plain files; where none serves this machine, resolving them will say why."""
-    if place.release is None or place.kernel is None:
-        return Path() if place.kernel is None else place.kernel
+    if place.release is None:
+        return kernel
     try:
-        variant = variant_folder(place.kernel, kind)
+        variant = variant_folder(kernel, kind)
     except KernelUnavailable:
-        return place.kernel
-    return copy_out(place.release, variant, Path(_copies().name), fetched=False)
+        return kernel
+    with storage(variant):
+        return copy_out(place.release, variant, Path(_copies().name), fetched=False)
 
 
 @lru_cache(maxsize=1)

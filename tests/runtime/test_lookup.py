@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_frt.certs import publish
-from pytest_frt.errors import KernelMismatch, UsageFault
+from pytest_frt.errors import KernelMismatch, StorageFault, UsageFault
 from pytest_frt.runtime.handle import Handle
+from pytest_frt.spec import hub_cache
 from tests.certs.releases import listing
 from tests.hub import REPO, Hub
 
@@ -88,6 +89,17 @@ def test_link_out_of_the_release_is_refused(world: World, hub: Hub, tmp_path: Pa
     link.unlink()
     link.symlink_to(tmp_path / "evil.py")
     with pytest.raises(KernelMismatch, match="leads to"):
+        attached(world, f"{REPO}@v1")
+    assert world.is_untouched()
+
+
+@pytest.mark.usefixtures("hub")
+def test_full_disk_is_a_fault_of_storage(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(hub_cache, "_copy", full)
+    with pytest.raises(StorageFault, match="No space left"):
         attached(world, f"{REPO}@v1")
     assert world.is_untouched()
 
