@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 from collections.abc import Callable
@@ -87,7 +88,7 @@ def world() -> tuple[Registry, RunConfig, RunPlan, Record]:
         **host_subjects(registry.host(cell.host)),
     }
     subjects = (
-        FileDigest("kernel/__init__.py", certified.digest("kernel")),
+        FileDigest("kernel/__init__.py", hashlib.sha256(b"kernel").hexdigest()),
         *(FileDigest(name, file_digest(file)) for name, file in files.items() if file.stat().st_size),
     )
     library = {"transformers": importlib.metadata.version("transformers")}
