@@ -3,74 +3,24 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_frt.cell import Cell, RecordKey
 from pytest_frt.certs import dsse, keys, policy, statement, verify
 from pytest_frt.certs.keys import SigningKey
-from pytest_frt.contracts.device import DeviceFacts
-from pytest_frt.contracts.host import HostFacts
-from pytest_frt.contracts.record import (
-    CalibrationFacts,
-    FileDigest,
-    GateRow,
-    KernelFacts,
-    PlanRecord,
-    Record,
-    SeatRecord,
-)
-from pytest_frt.contracts.seat import ModuleSeat, PointAt, SeatFacts, SlotRef
+from pytest_frt.contracts.record import GateRow, Record
+from pytest_frt.spec.modules import load_file
 
+sample = load_file(Path(__file__).with_name("sample.py"))
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 ALICE, BOB = keys.generate(), keys.generate()
 Spoil = Callable[[dict[str, Any]], object]
-
-POLICY = """
-schema = "frt-trust/1"
-version = 7
-expires = "2027-03-01T00:00:00Z"
-min_time = "2026-11-20T00:00:00Z"
-skew_s = 300
-max_life_days = 400
-composition = "plan"
-deny = []
-require = {{ software = ["torch"], device = ["arch", "name"], host = ["transformers", "configDigest"] }}
-floors."latency.net_win" = {{ op = ">=", value = "1.02", min_n = 20 }}
-floors."parity.seam.rel_l2" = {{ op = "<=", value = "0.1" }}
-[[key]]
-owner = "alice"
-public = "{alice}"
-from = "2026-01-01T00:00:00Z"
-until = "2027-06-01T00:00:00Z"
-status = "active"
-[[key]]
-owner = "bob"
-public = "{bob}"
-from = "2026-01-01T00:00:00Z"
-until = "2027-06-01T00:00:00Z"
-status = "active"
-[[rule]]
-issuer = "acme"
-signers = ["alice"]
-threshold = 1
-structures = ["decoder_ffn@1"]
-kernels = ["acme/*"]
-hosts = ["toy"]
-devices = ["cpu"]
-schemes = ["w16a32"]
-floors."parity.host.cosine" = {{ op = ">=", value = "0.999", min_n = 12 }}
-"""
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def row(name: str, op: str, floor: str, samples: list[str], statistic: str, measured: str | None = None) -> GateRow:
@@ -79,82 +29,29 @@ def row(name: str, op: str, floor: str, samples: list[str], statistic: str, meas
     return GateRow(name, op, floor, number, len(samples), statistic, tuple(samples))
 
 
-def count(name: str, op: str, value: str) -> GateRow:
-    return row(name, op, value, [value], "max" if op == "<=" else "min")
-
-
-END_TO_END = (
-    row("parity.host.cosine", ">=", "0.999", ["0.9995"] * 13, "median"),
-    count("ledger.fallbacks", "<=", "0"),
-    count("ledger.never_called", "<=", "0"),
-    row("latency.net_win", ">=", "1.02", [f"{p}:1.3{u}" for p in range(8) for u in range(3)], "frt_nw_1", "1.31"),
-)
-GATES = (
-    count("null_control.tensors_differing", "<=", "0"),
-    count("null_control.repeat_identical", ">=", "1"),
-    row("seats.certified", ">=", "1", ["2"], "min"),
-    row("parity.seam.reference_ratio", "<=", "1", ["0.51", "0.6"], "max"),
-    row("parity.seam.slope", "<=", "0.002", ["0.0001", "0.0003"], "max"),
-    row("parity.seam.rel_l2", "<=", "0.002", ["0.0004", "0.0005"], "max"),
-    row("parity.seam.row_rel_l2", "<=", "0.004", ["0.0009", "0.0008"], "max"),
-    row("parity.seam.max_abs", "<=", "0.01", ["0.002", "0.003"], "max"),
-    row("parity.seam.channel", "<=", "0.002", ["0", "0.0001"], "max"),
-    row("parity.seam.alternative", "<=", "0.5", ["0.01", "0.02"], "max"),
-    row("parity.seam.untold", "<=", "0", ["0", "0"], "max"),
-    count("contract.failed", "<=", "0"),
-    *END_TO_END,
-)
-HOST = HostFacts(
-    name="toy",
-    host_class="transformers.models.toy.ToyForCausalLM",
-    library={"transformers": "5.24.0"},
-    config_digest=digest("config"),
-    module_source={"ToyMLP": digest("source")},
-    weights="trained",
-    checkpoint=f"sha256:{digest('files')}",
-)
-DEVICE = DeviceFacts("cpu", "x86_64", "Some CPU @ 2.00GHz", ("avx2", "avx512f"), 2, "mkl,onednn")
-SOFTWARE = {"torch": "2.13.0+cpu", "kernels": "0.17.2"}
-CHECKER = FileDigest("pytest-frt 0.1.0", digest("checker"))
-
-
-def seat(layer: int) -> SeatRecord:
-    facts = SeatFacts(
-        structure="decoder_ffn",
-        seat=ModuleSeat(f"model.layers.{layer}.mlp"),
-        variant={"activation": "gelu_tanh"},
-        dims={"D": 640, "F": 2048},
-        slots={"w_up": SlotRef(f"model.layers.{layer}.mlp.up_proj.weight", transpose=True)},
-        constants={"eps": 1e-06, "scale": 25.298221281347036},
-        dtype="float32",
-        points={"x": PointAt(f"model.layers.{layer}.mlp.up_proj")},
+OWN = {
+    one.name: one
+    for one in (  # folds of different samples: another fold gives another number
+        row("parity.host.cosine", ">=", "0.999", ["0.9995"] * 13, "median"),
+        row("latency.net_win", ">=", "1.02", [f"{p}:1.3{u}" for p in range(8) for u in range(3)], "frt_nw_1", "1.31"),
+        row("parity.seam.reference_ratio", "<=", "1", ["0.51", "0.6"], "max"),
+        row("parity.seam.slope", "<=", "0.002", ["0.0001", "0.0003"], "max"),
+        row("parity.seam.rel_l2", "<=", "0.002", ["0.0004", "0.0005"], "max"),
+        row("parity.seam.row_rel_l2", "<=", "0.004", ["0.0009", "0.0008"], "max"),
+        row("parity.seam.max_abs", "<=", "0.01", ["0.002", "0.003"], "max"),
+        row("parity.seam.channel", "<=", "0.002", ["0", "0.0001"], "max"),
+        row("parity.seam.alternative", "<=", "0.5", ["0.01", "0.02"], "max"),
     )
-    return SeatRecord(facts, digest(f"weights {layer}"), {"x": "0.00001234567"})
-
-
-RECORD = Record(
-    key=RecordKey(Cell("decoder_ffn", "torch_packed", "toy", "w16a32", "cpu"), "eager", "decode", "real"),
-    structure_version=1,
-    impl_version=1,
-    subjects=tuple(
-        FileDigest(name, digest(name))
-        for name in ("kernel/__init__.py", "impl/a.py", "structure/structure.yaml", "reference/reference.py")
-    ),
-    kernel=KernelFacts("acme/frt-cpu", "a" * 40, "torch-noarch", digest("tree")),
-    host=HOST,
-    device=DEVICE,
-    software=SOFTWARE,
-    seats=(seat(0), seat(1)),
-    refused={"model.layers.2.mlp": "parity: relative L2 0.2 > 0.002"},
-    rows=(1, 8),
-    dtype="float32",
-    calibration=CalibrationFacts(FileDigest("scales.safetensors", digest("s")), "amax", 8, digest("c"), digest("h")),
-    gates=GATES,
-    attempts=1,
-    seed=7,
-    evidence=(FileDigest("evidence/timing.json", digest("timing")),),
-    checker=CHECKER,
+}
+END_TO_END, GATES = (
+    tuple(OWN.get(one.name, one) for one in sample.gates(plan=plan, count=1)) for plan in (True, False)
 )
+HOST, DEVICE, SOFTWARE, CHECKER = sample.HOST, sample.DEVICE, sample.SOFTWARE, sample.CHECKER
+SEATS = tuple(
+    replace(one, facts=replace(one.facts, constants={"eps": 1e-06, "scale": 25.298221281347036}))
+    for one in sample.RECORD.seats
+)
+RECORD: Record = replace(sample.RECORD, seats=SEATS, gates=GATES)
 
 
 @dataclass
@@ -165,7 +62,7 @@ class World:
     bob: SigningKey = BOB
     now: datetime = NOW
     record: Record = RECORD
-    policy_text: str = field(default_factory=lambda: POLICY.format(alice=ALICE.public.text, bob=BOB.public.text))
+    policy_text: str = sample.policy_text(ALICE.public, BOB.public, "plan")
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -176,27 +73,8 @@ class World:
         return statement.build_cell(record or self.record, **self.terms)
 
     def plan(self, *members: bytes, **changes: object) -> bytes:
-        found = sorted((hashlib.sha256(member).hexdigest(), self.key_of(member)) for member in members)
-        plan = PlanRecord(
-            name="toy-cpu@eager.decode.real.hot",
-            members=tuple(name for name, _ in found),
-            keys=tuple(key for _, key in found),
-            dropped={},
-            gates=END_TO_END,
-            host=HOST,
-            device=DEVICE,
-            software=SOFTWARE,
-            attempts=1,
-            seed=7,
-            checker=CHECKER,
-        )
-        return statement.build_plan(replace(plan, **changes), **self.terms)
-
-    @staticmethod
-    def key_of(payload: bytes) -> str:
-        certificate = statement.parse_payload(payload)
-        assert isinstance(certificate, statement.CellCertificate)
-        return certificate.record.key.id
+        plan = sample.plan_record(*members, **{"gates": END_TO_END, **changes})
+        return statement.build_plan(plan, **self.terms)
 
     def spoiled(self, spoil: Spoil, payload: bytes | None = None) -> bytes:
         """Return a payload with one change, bypassing every check of the signer."""

@@ -54,7 +54,7 @@ def test_a_key_is_added_and_every_other_line_stays(trust: Path) -> None:
     loaded = policy.load(trust)
     assert (loaded.version, loaded.keys[-1].owner, loaded.keys[-1].public) == (8, "carol", CAROL)
     assert [rule.signers for rule in loaded.rules] == [frozenset({"alice"})]
-    assert kept(before, trust.read_text()) == {"version = 7  # line 2"}
+    assert kept(before, trust.read_text()) == {"version = 7  # line 1"}
     assert trust.stat().st_mode & 0o777 == 0o644
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_frt.certs import dsse, index, keys, verify
+from tests.certs.sample import key_table
 
 if TYPE_CHECKING:
     from tests.certs.conftest import World
@@ -122,13 +123,7 @@ def keyid_of_bob(world: World) -> list[bytes]:
 
 ALICE_KEY = 'until = "2027-06-01T00:00:00Z"\nstatus = "active"'
 TWO_OWNERS = ('signers = ["alice"]\nthreshold = 1', 'signers = ["alice", "bob"]\nthreshold = 2')
-CAROL = f"""[[key]]
-owner = "carol"
-public = "{keys.generate().public.text}"
-from = "2026-01-01T00:00:00Z"
-until = "2027-06-01T00:00:00Z"
-status = "active"
-[[rule]]"""
+CAROL = key_table("carol", keys.generate().public) + "[[rule]]"
 ALICE_AND_CAROL = (
     ('signers = ["alice"]\nthreshold = 1', 'signers = ["alice", "carol"]\nthreshold = 2'),
     ('owner = "bob"', 'owner = "alice"'),

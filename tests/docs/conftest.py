@@ -7,15 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from pytest_frt.certs import keys
-from pytest_frt.certs.mandatory import RULES
-from pytest_frt.contracts.record import GateRow
 from pytest_frt.spec.modules import load_file
 from tests.installed import install_world
 
@@ -75,19 +73,10 @@ class Reader:
         world = worlds.World(self.folder / "world", host, copy.deepcopy(host))
         now = datetime.now(UTC).replace(microsecond=0)
         world.terms |= {"issued_at": now - timedelta(hours=1), "expires_at": now + timedelta(days=90)}
-        world.claims = {"gates": tuple(map(at_the_floor, worlds.GATES))}
         with pytest.MonkeyPatch.context() as patch:  # the module is one for all tests of a process
             patch.setattr(worlds, "KEY", keys.load_private(key))
             world.certify()
         shutil.copytree(world.out, self.folder / "frt-certs")
-
-
-def at_the_floor(row: GateRow) -> GateRow:
-    """Return a row that just holds the floor which a first policy demands."""
-    rule = RULES[row.name]
-    floor = rule.suggested or row.floor
-    sample = floor if rule.limit is None else str(rule.limit)
-    return replace(row, floor=floor, measured=sample, samples=(sample,)) if row.n == 1 else replace(row, floor=floor)
 
 
 @pytest.fixture

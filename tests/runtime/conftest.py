@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import secrets
 import shutil
@@ -20,12 +19,11 @@ import torch
 from torch import Tensor, nn
 
 from pytest_frt.cell import Cell, RecordKey
-from pytest_frt.certs import dsse, keys, mandatory, statement, store
+from pytest_frt.certs import dsse, keys, statement, store
 from pytest_frt.contracts.impl import Scales
 from pytest_frt.contracts.record import (
     CalibrationFacts,
     FileDigest,
-    GateRow,
     KernelFacts,
     PlanRecord,
     Record,
@@ -46,6 +44,7 @@ from pytest_frt.spec.entries import Provider
 from pytest_frt.spec.modules import load_file
 from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
 
+sample = load_file(Path(__file__).parents[1] / "certs" / "sample.py")
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 KEY = keys.generate()
 REPO = "acme/toy"
@@ -60,13 +59,7 @@ expires = "2027-03-01T00:00:00Z"
 min_time = "2026-11-20T00:00:00Z"
 composition = "plan"
 require = {{ software = ["torch"], device = ["arch", "name"], host = ["configDigest"] }}
-[[key]]
-owner = "alice"
-public = "{KEY.public.text}"
-from = "2026-01-01T00:00:00Z"
-until = "2027-06-01T00:00:00Z"
-status = "active"
-[[rule]]
+{sample.key_table("alice", KEY.public)}[[rule]]
 issuer = "acme"
 signers = ["alice"]
 structures = ["*"]
@@ -77,34 +70,7 @@ schemes = ["*"]
 """
 
 
-def row(name: str, op: str, floor: str, samples: list[str], statistic: str = "", measured: str = "") -> GateRow:
-    fold = statistic or ("max" if op == "<=" else "min")
-    return GateRow(name, op, floor, measured or samples[0], len(samples), fold, tuple(samples))
-
-
-END_TO_END = (
-    row("parity.host.cosine", ">=", "0.999", ["0.9995"] * 13, "median"),
-    row("ledger.fallbacks", "<=", "0", ["0"]),
-    row("ledger.never_called", "<=", "0", ["0"]),
-    row("latency.net_win", ">=", "1.02", [f"{p}:1.3{u}" for p in range(8) for u in range(3)], "frt_nw_1", "1.31"),
-)
-
-
-def own_row(name: str, rule: mandatory.GateRule) -> GateRow:
-    """Return a row that meets its rule, whatever rules there are."""
-    limit = "1" if rule.limit is None else str(rule.limit)
-    sample = limit if rule.op == ">=" or limit == "0" else "0.001"
-    return row(name, rule.op, limit, [sample] * rule.min_n, rule.folds[0])
-
-
-GATES = (
-    *(
-        own_row(name, rule)
-        for name, rule in mandatory.RULES.items()
-        if name not in {one.name for one in END_TO_END} and name not in mandatory.ALTERNATIVES
-    ),
-    *END_TO_END,
-)
+GATES = sample.gates(plan=False)
 
 
 @dataclass
@@ -216,21 +182,7 @@ class World:
     def certify(self, *records: Record) -> World:
         """Sign the records (or the world's own) and a plan of them all."""
         cells = [statement.build_cell(record, **self.terms) for record in records or (self.record(),)]
-        found = sorted((hashlib.sha256(cell).hexdigest(), statement.parse_payload(cell)) for cell in cells)
-        first = found[0][1].record  # type: ignore[union-attr]
-        plan = PlanRecord(
-            name="toy-cpu@eager.decode.tiny.hot",
-            members=tuple(name for name, _ in found),
-            keys=tuple(cell.record.key.id for _, cell in found),  # type: ignore[union-attr]
-            dropped={},
-            gates=END_TO_END,
-            host=first.host,
-            device=first.device,
-            software=first.software,
-            attempts=1,
-            seed=7,
-            checker=first.checker,
-        )
+        plan = plan_record(*cells)
         for payload in (*cells, statement.build_plan(plan, **self.terms)):
             store.write_certificate(self.out, dsse.sign(payload, KEY))
         return self
@@ -260,6 +212,16 @@ class World:
             and all(torch.equal(mine[name], its[name]) for name in its)
             and torch.equal(self.model(rows(4)), self.twin(rows(4)))
         )
+
+
+def plan_record(*cells: bytes, name: str = "toy-cpu@eager.decode.tiny.hot") -> PlanRecord:
+    """Return the plan of cells of one process."""
+    first = statement.parse_payload(cells[0])
+    assert isinstance(first, statement.CellCertificate)
+    of = first.record
+    where = {"host": of.host, "device": of.device, "software": of.software, "checker": of.checker}
+    made: PlanRecord = sample.plan_record(*cells, name=name, **where)
+    return made
 
 
 def rows(count: int) -> Tensor:

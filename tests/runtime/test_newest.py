@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from pytest_frt.cell import Cell, RecordKey
 from pytest_frt.certs import composition, dsse, state_file, statement, store
 from pytest_frt.contracts.impl import Scales
-from pytest_frt.contracts.record import FileDigest, PlanRecord, Record
+from pytest_frt.contracts.record import FileDigest, Record
 from pytest_frt.contracts.seat import ModuleSeat, PointAt, SeatFacts, SlotRef
 from pytest_frt.runtime import attach as module
 from pytest_frt.runtime import choose
 from pytest_frt.seat.artefact import save_artefact
 from pytest_frt.spec.digest import file_digest
-from tests.runtime.conftest import END_TO_END, KEY, NOW, World
+from tests.runtime.conftest import KEY, NOW, World, plan_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,21 +40,7 @@ def terms(world: World, days: float, serial: int = 1) -> dict[str, Any]:
 
 
 def plan_of(world: World, cells: list[bytes], days: float, serial: int) -> bytes:
-    found = sorted((hashlib.sha256(cell).hexdigest(), statement.parse_payload(cell)) for cell in cells)
-    first = found[0][1].record  # type: ignore[union-attr]
-    plan = PlanRecord(
-        name=f"toy-{serial}-cpu@eager.decode.tiny.hot",
-        members=tuple(name for name, _ in found),
-        keys=tuple(cell.record.key.id for _, cell in found),  # type: ignore[union-attr]
-        dropped={},
-        gates=END_TO_END,
-        host=first.host,
-        device=first.device,
-        software=first.software,
-        attempts=1,
-        seed=7,
-        checker=first.checker,
-    )
+    plan = plan_record(*cells, name=f"toy-{serial}-cpu@eager.decode.tiny.hot")
     return statement.build_plan(plan, **terms(world, days, serial))
 
 
