@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+from pytest_frt.cell import Cell
 from pytest_frt.errors import ProviderBroken, SpecError, UsageFault
 from pytest_frt.spec import packages
 from pytest_frt.spec.entries import (
@@ -30,6 +31,7 @@ from pytest_frt.spec.entries import (
 )
 from pytest_frt.spec.literals import DECLARED_IMPL, read_impl
 from pytest_frt.spec.modules import load_file
+from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
 
 __all__ = [
     "Broken",
@@ -152,6 +154,25 @@ class Registry:
     def scheme(self, name: str) -> SchemeEntry:
         """Return a scheme by name; raises like :meth:`structure`."""
         return self._get("schemes", self.schemes, name)
+
+    def files(self, cell: Cell) -> dict[str, Path]:
+        """Return every file that a certificate of a cell binds by its bytes, by the name of its subject.
+
+        Nothing is executed; kernels go by their tree and are not among them.
+
+        Raises:
+            UsageFault: an entry is not installed.
+            ProviderBroken: one could not be read.
+            SpecError: an import leads out of the folder of its provider.
+            SyntaxError: a file that the host imports does not parse.
+            OSError: one cannot be read.
+        """
+        return {
+            **impl_subjects(self.impl(cell.structure, cell.impl)),
+            **structure_subjects(self.structure(cell.structure)),
+            **scheme_subjects(self.scheme(cell.scheme)),
+            **host_subjects(self.host(cell.host)),
+        }
 
     def _get(self, group: str, table: Mapping[str, V], name: str) -> V:
         if name in table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
@@ -15,7 +15,6 @@ from pytest_frt.errors import UsageFault
 from pytest_frt.run.proof import checker, device_facts
 from pytest_frt.runtime.match import LiveFacts, LiveSeat, Reject, Wish, match
 from pytest_frt.spec.digest import file_digest
-from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
 
 if TYPE_CHECKING:
     from pytest_frt.contracts.record import FileDigest, Record
@@ -114,15 +113,8 @@ class Present:
 
     def _sources(self, record: Record, plan: RecordPlan) -> Iterator[str]:
         """Hold every file that is executed or judged against to its certified bytes."""
-        cell, registry = plan.key.cell, self.registry
-        files: Mapping[str, Path] = {
-            **impl_subjects(registry.impl(cell.structure, cell.impl)),
-            **structure_subjects(registry.structure(cell.structure)),
-            **scheme_subjects(registry.scheme(cell.scheme)),
-            **host_subjects(registry.host(cell.host)),
-        }
         certified = {one.name: one.sha256 for one in record.subjects if one.name.partition("/")[0] in READ_ROLES}
-        digests = {name: self._digest(file) for name, file in files.items()}
+        digests = {name: self._digest(file) for name, file in self.registry.files(plan.key.cell).items()}
         here = {
             name: digest for name, digest in digests.items() if digest != EMPTY_SHA256
         }  # what certificates leave out

@@ -18,7 +18,6 @@ from pytest_frt.rules import rows
 from pytest_frt.run import evidence
 from pytest_frt.seat.kernel_build import read_build
 from pytest_frt.spec.digest import file_digest
-from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,20 +65,12 @@ def software() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in COMPUTES_WITH}
 
 
-def _files(found: Mapping[str, Path]) -> tuple[FileDigest, ...]:
-    return tuple(FileDigest(name, file_digest(file)) for name, file in found.items())
-
-
 def _subjects(bench: Bench, record: RecordPlan, tried: Tried) -> tuple[FileDigest, ...]:
-    cell, registry = record.key.cell, bench.registry
     build = read_build(record.unit.kernel_repo, Path(record.unit.kernel_path))
     kernel = tuple(FileDigest(f"kernel/{file.name}", file.sha256) for file in build.files)
     return (
         *kernel,
-        *_files(impl_subjects(registry.impl(cell.structure, cell.impl))),
-        *_files(structure_subjects(registry.structure(cell.structure))),
-        *_files(scheme_subjects(registry.scheme(cell.scheme))),
-        *_files(host_subjects(registry.host(cell.host))),
+        *(FileDigest(name, file_digest(file)) for name, file in bench.registry.files(record.key.cell).items()),
         *tried.evidence.closure,
     )
 

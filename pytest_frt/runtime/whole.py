@@ -7,7 +7,6 @@ from typing import Final
 from pytest_frt.contracts.record import Record
 from pytest_frt.errors import CertificateRefused
 from pytest_frt.registry import Registry
-from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
 
 HINT: Final = "ask the issuer for a certificate of all files"
 
@@ -23,14 +22,9 @@ def check_whole(record: Record, registry: Registry) -> None:
         SpecError: an import leads out of the folder of its provider.
         UsageFault: an entry that the record names is not installed.
     """
-    cell, certified = record.key.cell, {subject.name for subject in record.subjects}
+    certified = {subject.name for subject in record.subjects}
     try:
-        installed = {
-            **structure_subjects(registry.structure(cell.structure)),
-            **scheme_subjects(registry.scheme(cell.scheme)),
-            **impl_subjects(registry.impl(cell.structure, cell.impl)),
-            **host_subjects(registry.host(cell.host)),
-        }
+        installed = registry.files(record.key.cell)
         missing = sorted(name for name, file in installed.items() if name not in certified and file.stat().st_size)
     except (OSError, SyntaxError) as fault:
         raise CertificateRefused("ROLE_FILE", f"the installed files cannot be read: {fault}") from fault

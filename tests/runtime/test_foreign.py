@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_frt import registry
 from pytest_frt.errors import CertificateRefused, SwapRefused
-from pytest_frt.runtime import foreign, host, imports, prepare, sealed, whole
+from pytest_frt.runtime import foreign, host, imports, prepare, sealed
 from pytest_frt.seat import bind, jit_caches, kernels
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def test_a_runtime_without_the_boundary_is_caught(
 
 
 OURS = {
-    "installed files": (whole, "impl_subjects"),
+    "installed files": (registry, "impl_subjects"),
     "table of modules": (imports, "_files"),
     "names of modules": (imports, "_rename"),
     "sealing": (sealed, "seal_libraries"),
