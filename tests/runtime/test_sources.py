@@ -16,11 +16,13 @@ def test_forked_process_has_its_own_copies_and_leaves_its_parents() -> None:
     mine = sources._fresh("mine").parent
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
-        sources._remove(os.getppid())  # what an exit of the child calls
-        other = sources._fresh("other").parent
-        os.write(writer, f"{other} {sources.is_private(mine)}".encode())
-        sources._remove(os.getpid())
-        os._exit(0)
+        try:
+            sources._remove(os.getppid())  # what an exit of the child calls
+            other = sources._fresh("other").parent
+            os.write(writer, f"{other} {sources.is_private(mine)}".encode())
+            sources._remove(os.getpid())
+        finally:
+            os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
         other, seen = pipe.read().split()

@@ -88,10 +88,14 @@ def test_forked_process_may_enter(*, inside: bool) -> None:
     with alone() if inside else contextlib.nullcontext():
         child = os.fork()
         if child == 0:
-            enter = threading.Thread(target=lambda: alone().__enter__(), daemon=True)
-            enter.start()
-            enter.join(SECONDS)
-            os._exit(int(enter.is_alive()))
+            free = False
+            try:
+                enter = threading.Thread(target=lambda: alone().__enter__(), daemon=True)
+                enter.start()
+                enter.join(SECONDS)
+                free = not enter.is_alive()
+            finally:
+                os._exit(0 if free else 1)
         _, status = os.waitpid(child, 0)
     leave.set()
     if not inside:
