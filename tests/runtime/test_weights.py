@@ -55,7 +55,6 @@ def subclassed(world: World) -> None:
     world.model.blocks[1].__class__ = type("Quantised", (type(world.model.blocks[1]),), {})
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 def quantised(world: World) -> None:
     put(world, torch.quantize_per_tensor(down(world).weight.data, 0.1, 0, torch.qint8))
 
