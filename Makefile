@@ -13,7 +13,8 @@ demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/installed oracles
-	$(BIN)/pytest tests
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "not alone" tests
+	$(BIN)/pytest -m alone tests
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -14,7 +14,18 @@ import pytest
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads of two test processes slow each other 20-fold
 
+ALONE = ("adversaries/", "cli/test_bench.py", "fixtures/", "lab/test_timing", "plugin/test_where.py")
+"""Beginnings of paths below this folder: what takes time, and what is counted in one process."""
+
 WriteTree = Callable[[Mapping[str, str]], Path]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what may not share the machine with other tests; see the Makefile."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.path.relative_to(here).as_posix().startswith(ALONE):
+            item.add_marker("alone")
 
 
 @pytest.fixture(autouse=True)

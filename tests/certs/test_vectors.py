@@ -31,15 +31,6 @@ def plain(world: World) -> list[bytes]:
     return [world.line()]
 
 
-def envelope(spoil: Callable[[dict[str, Any]], object]) -> Lines:
-    def build(world: World) -> list[bytes]:
-        document = json.loads(world.line())
-        spoil(document)
-        return [json.dumps(document).encode()]
-
-    return build
-
-
 def predicate(spoil: Callable[[dict[str, Any]], object]) -> Lines:
     return lambda world: [world.line(world.spoiled(lambda statement: spoil(statement["predicate"])))]
 
