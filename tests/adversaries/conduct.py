@@ -109,7 +109,13 @@ HANDS: Final[Mapping[str, Any]] = {
     "stops_the_collector": touches("gc.isenabled", "gc.disable()"),
     "hooks_the_collector": touches("gc.callbacks", "gc.callbacks.append(lambda *_: None)"),
     "sets_the_default_dtype": touches("torch.get_default_dtype", "torch.set_default_dtype(torch.float64)"),
-    "sets_the_precision": touches("float32_matmul_precision", "torch.set_float32_matmul_precision('medium')"),
+    "sets_the_precision": bare(  # between its own answers: a CPU with matrix units in bfloat16 obeys
+        "contract",
+        "lifecycle",
+        "float32_matmul_precision",
+        forward="torch.set_float32_matmul_precision('highest')\ny = self.right(x)\n"
+        "torch.set_float32_matmul_precision('medium')\nreturn y",
+    ),
     "sets_determinism": touches("deterministic_algorithms", "torch.use_deterministic_algorithms(True)"),
     "pushes_a_mode": touches(
         "torch function modes",

