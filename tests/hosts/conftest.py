@@ -35,12 +35,9 @@ class Tiny:
         return list(islice(self.program.samples(self.request), count))
 
 
-@pytest.fixture(autouse=True, scope="package")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
+@pytest.fixture(autouse=True)
+def _one_thread(_own_threads: None) -> None:
     torch.set_num_threads(1)  # tiny hosts: a second thread only waits
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

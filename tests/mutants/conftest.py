@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import mutant_table
 import pytest
 import torch
@@ -11,12 +9,9 @@ import torch
 ROWS = pytest.StashKey[list[mutant_table.Row]]()
 
 
-@pytest.fixture(autouse=True, scope="package")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
+@pytest.fixture(autouse=True)
+def _one_thread(_own_threads: None) -> None:
     torch.set_num_threads(1)  # seats are small: a second thread only waits
-    yield
-    torch.set_num_threads(before)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
