@@ -1,4 +1,4 @@
-"""What every test gets: no network, few threads, the repository root, and a way to write small trees."""
+"""What every test gets: no network, few threads, the repository root, small trees; and the tally of the mutants."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).as_posix().startswith(ALONE):
             item.add_marker("alone")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many mutants were refused, of those that ran, in whichever processes they did."""
+    import mutant_table
+
+    reports = [
+        report for group in terminalreporter.stats.values() for report in group if hasattr(report, "user_properties")
+    ]
+    for line in mutant_table.summary(mutant_table.rows(reports)):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(autouse=True)
