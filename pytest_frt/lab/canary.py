@@ -9,7 +9,10 @@ from typing import Final
 import torch
 
 PRELUDE: Final = 4
-"""Untimed runs. After one, the canary told a base of 50 ms from a candidate of 45 ms by 1-2 %; after four, not."""
+"""Untimed runs at least. After one, the canary told a base of 50 ms from a candidate of 45 ms by 1-2 %."""
+PRELUDE_S: Final = 0.01
+"""Seconds of untimed runs at least: where a run takes 0.4 ms, the fifth was 2-5 % slower after a base than after a
+candidate in half precision; from 6 ms on, not."""
 EDGE: Final = 384
 """Edge of the GEMM: its operands (1.7 MiB) leave the cache of one core, its 113 Mflop take about a millisecond."""
 COPIED: Final = 1 << 20
@@ -50,8 +53,10 @@ class Canary:
 
     def seconds(self) -> float:
         """Run untimed until caches and clocks are in one state whatever ran before, then once timed."""
-        for _ in range(PRELUDE):
+        began, runs = self._clock(), 0
+        while runs < PRELUDE or self._clock() - began < PRELUDE_S:
             self._work()
+            runs += 1
         began = self._clock()
         self._work()
         return self._clock() - began
