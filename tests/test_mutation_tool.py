@@ -57,7 +57,8 @@ def test_the_verifier_is_held_by_the_tests_of_its_own_folder() -> None:
     files = scope(ROOT, ROOT / "pytest_frt" / "certs" / "gates.py")
     assert files[:2] == ["tests/certs/test_gates_edges.py", "tests/certs/test_gates.py"]
     assert "tests/certs/test_vectors.py" in files
-    assert {Path(file).parent.name for file in files} == {"certs"}
+    assert "tests/certs/vectors/test_published.py" in files
+    assert {Path(file).parts[1] for file in files} == {"certs"}
     assert "tests/certs/test_publish.py" not in files
     assert "tests/certs/test_publish.py" in scope(ROOT, ROOT / "pytest_frt" / "certs" / "publish.py")
     assert "tests/runtime/test_match.py" in scope(ROOT, ROOT / "pytest_frt" / "runtime" / "match.py")

@@ -133,7 +133,7 @@ def _statements(node: ast.stmt) -> Iterator[tuple[str, Node, Node]]:
 
 
 def _skipped(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is no behaviour: annotations, decorators, docstrings, messages."""
+    """Yield what is no behaviour: annotations, decorators, docstrings, messages, lists of what is exported."""
     match node:
         case ast.FunctionDef() | ast.ClassDef():
             yield from node.decorator_list
@@ -144,6 +144,11 @@ def _skipped(node: ast.AST) -> Iterator[ast.AST]:
             yield message
         case ast.Assign(targets=[ast.Name()], value=ast.Subscript() as alias):
             yield alias
+        case (
+            ast.Assign(targets=[ast.Name("__all__")], value=names)
+            | ast.AugAssign(target=ast.Name("__all__"), value=names)
+        ):
+            yield names
         case ast.Raise(exc=ast.expr() as error):
             yield error
 

@@ -16,9 +16,9 @@ VERIFIER: Final = ("certs", "runtime")
 # What only many runs, many processes or gigabytes can see is seen there, at their price.
 SLOW: Final = re.compile("simulation|large|race")
 # One spoiled thing each, in milliseconds: what they see needs no slower test.
-FIRST: Final = re.compile("vectors|accept|plan")
+FIRST: Final = re.compile("published|vectors|accept|plan")
 # These start processes or walk whole families: they are asked about their own module and no other.
-OWN_ONLY: Final = re.compile("bundle|cli|codes|export|lookup|publish|schemas|state_file|strict")
+OWN_ONLY: Final = re.compile("bundle|cli|codes|export|lookup|publish(?!ed)|schemas|state_file|strict")
 
 
 def dotted(root: Path, path: Path) -> str:
@@ -64,7 +64,8 @@ def _own(test: Path, path: Path) -> bool:
 def tests_of(root: Path, path: Path) -> list[str]:
     """Return the test files that import a module: its own, those of its edges first, then the others of its folders."""
     folders = (path.parent.name,) if path.parent.name in VERIFIER else FOLDERS
-    every = [file for folder in folders for file in sorted((root / "tests" / folder).glob("test_*.py"))]
+    places = [root / "tests" / folder / below for folder in folders for below in ("", "vectors")]
+    every = [file for place in places for file in sorted(place.glob("test_*.py"))]
     every = [file for file in every if not SLOW.search(file.stem) and path in reached(root, file)]
     every = [file for file in every if not OWN_ONLY.search(file.stem) or _own(file, path)]
 
