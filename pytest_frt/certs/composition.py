@@ -49,7 +49,7 @@ def _check_plan(outcome: Outcome, cells: Mapping[str, CellCertificate]) -> Outco
 
 def _check_members(certificate: PlanCertificate, cells: Mapping[str, CellCertificate]) -> None:
     plan = certificate.plan
-    places: set[str] = set()
+    places = Places()
     for key, member in zip(plan.keys, plan.members, strict=True):
         cell = cells.get(member)
         if cell is None:
@@ -63,26 +63,33 @@ def _check_members(certificate: PlanCertificate, cells: Mapping[str, CellCertifi
                 "PLAN_MEMBER", f"member {member[:12]} ({key}) has another key, host, device or software"
             )
         taken = {place for seat in record.seats for place in seat.facts.seat.places}
-        if both := collision(places, taken):
+        if both := places.meeting(taken):
             where = f"at {both[0]}" if both[0] == both[1] else f"one inside the other: at {both[0]} and at {both[1]}"
             raise CertificateRefused("PLAN_MEMBER", f"two members of the plan sit {where}")
-        places |= taken
+        places.add(taken)
 
 
-def collision(some: Iterable[str], others: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first place of each that are the same or one inside the other; None when there are none.
+class Places:
+    """Dotted module paths that are taken; the empty one is the whole model."""
 
-    Args:
-        some: Dotted module paths; the empty one is the whole model.
-        others: More of them.
-    """
-    placed = set(some)
-    holding = {outer: one for one in sorted(placed, reverse=True) for outer in _around(one)}
-    for two in sorted(others):
-        one = next((outer for outer in _around(two) if outer in placed), holding.get(two))
-        if one is not None:
-            return one, two
-    return None
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._within: dict[str, str] = {}
+
+    def add(self, places: Iterable[str]) -> None:
+        """Take places."""
+        for place in places:
+            self._taken.add(place)
+            for outer in _around(place):
+                self._within[outer] = min(place, self._within.get(outer, place))
+
+    def meeting(self, places: Iterable[str]) -> tuple[str, str] | None:
+        """Return a taken place and the first of ``places`` that is the same, or one inside the other; None without."""
+        for place in sorted(places):
+            taken = next((outer for outer in _around(place) if outer in self._taken), self._within.get(place))
+            if taken is not None:
+                return taken, place
+        return None
 
 
 def _around(place: str) -> Iterator[str]:

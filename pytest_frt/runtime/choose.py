@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from pytest_frt.certs.composition import collision
+from pytest_frt.certs.composition import Places
 from pytest_frt.certs.outcomes import Accepted, Outcome
 from pytest_frt.certs.policy import Policy
 from pytest_frt.certs.reading import time_text
@@ -84,6 +84,7 @@ class Chosen:
         self.plan = ""
         self._single = single
         self._taken: dict[str, Set] = {}
+        self._places = Places()
         self._names: set[str] = set()
 
     def consider(self, one: Set, scene: Scene) -> None:
@@ -92,6 +93,7 @@ class Chosen:
         if not isinstance(found, Misfit):
             self.bound += found
             self._taken |= dict.fromkeys(one.places, one)
+            self._places.add(one.places)
             self._names |= {one.name, *(cell.payload_sha256 for cell in one.cells)}
             self.plan = one.name if one.plan else ""
         self.seats += _decisions(one, found if isinstance(found, Misfit) else None)
@@ -101,7 +103,7 @@ class Chosen:
         return [one for one in outcomes if isinstance(one, Accepted) and one.name in self._names]
 
     def _obstacle(self, one: Set) -> Misfit | None:
-        if (both := collision(self._taken, one.places)) is not None:
+        if (both := self._places.meeting(one.places)) is not None:
             theirs, ours = both
             where = ours if ours == theirs else f"{ours} and {theirs} are one inside the other, and the latter"
             return Misfit(one.cells[0], Reject("OVERLAP", f"{where} runs on {_order(self._taken[theirs], one)}"))

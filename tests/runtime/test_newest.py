@@ -152,7 +152,9 @@ def test_a_plan_with_one_seat_inside_another_is_refused(world: World, monkeypatc
 def test_places_collide_where_one_lies_in_the_other(
     some: list[str], others: list[str], found: tuple[str, str] | None
 ) -> None:
-    assert composition.collision(some, others) == found
+    places = composition.Places()
+    places.add(some)
+    assert places.meeting(others) == found
 
 
 def test_threads_attach_one_after_the_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
