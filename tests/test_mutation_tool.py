@@ -10,7 +10,7 @@ from pathlib import Path
 
 import mutate
 import pytest
-from mutation_operators import mutants
+from mutation_operators import CHECKS, mutants
 from mutation_scope import tests_of as scope
 from repo_tree import ROOT
 
@@ -94,3 +94,9 @@ SURVIVOR = mutate.Result("m", 1, "comparison", "x > 0", "x >= 0", mutate.SURVIVE
 )
 def test_a_survivor_needs_a_reason_of_its_own(entry: dict[str, str | list[str]], bare: int) -> None:
     assert len(mutate.unexplained([SURVIVOR], {"m": [entry]})) == bare
+
+
+def test_every_way_to_lose_a_check_is_tried_on_the_verifier() -> None:
+    sources = sorted((ROOT / "pytest_frt" / "certs").glob("*.py"))
+    tried = {one.operator for source in sources for one in mutants(source.read_text(encoding="utf-8"))}
+    assert tried > CHECKS

@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import pytest
-from mutation_operators import Mutant, mutants
+from mutation_operators import CHECKS, Mutant, mutants
 from mutation_scope import FOLDERS, dotted, tests_of
 from mutation_swap import Loop, enclosing, forked
 from repo_tree import ROOT
@@ -214,6 +214,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="write every result as a line of JSON")
     parser.add_argument("--again", type=Path, help="an earlier --out: only what survived there")
     parser.add_argument("--read", type=Path, action="append", help="run nothing, tell an earlier --out; repeatable")
+    parser.add_argument("--checks", action="store_true", help="only what removes, inverts or skips a check")
     parser.add_argument("--cold", action="store_true", help="import nothing ahead: for trees that need no torch")
     return parser.parse_args(arguments)
 
@@ -234,6 +235,8 @@ def _collect(given: argparse.Namespace) -> list[Result]:
     files = files or [file for folder in FOLDERS for file in sorted((root / "pytest_frt" / folder).glob("*.py"))]
     for path in files:
         wanted = mutants(path.read_text(encoding="utf-8"))
+        if given.checks:
+            wanted = [one for one in wanted if one.operator in CHECKS]
         if again is not None:
             wanted = [one for one in wanted if (dotted(root, path), one.before, one.after) in again]
         for result in examine(root, path, wanted) if wanted else ():

@@ -39,6 +39,13 @@ WORD: Final = re.compile(r"\w+(?:[.-]\w+)*")
 Node = ast.expr | ast.stmt
 
 
+CHECKS: Final = frozenset(
+    {"condition removed", "condition inverted", "branch removed", "comparison", "operand dropped", "and/or"}
+    | {"raise removed", "return None", "statement removed", "loop removed", "continue/break", "call"}
+)
+"""Operators that remove or invert a check, or keep it from being made; the others change what it compares."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """One changed source.
