@@ -38,6 +38,7 @@ def test_the_published_caps() -> None:
         (b'["\\u0061bcde"]', b'["\\u0061bcdef"]', "JSON_STRING", "a string of 6 characters, over the cap of 5"),
         (b'{"abcde":1}', b'{"abcdef":1}', "JSON_STRING", "a string of 6 characters, over the cap of 5"),
         ('["äöüäö"]'.encode(), '["äöüäöü"]'.encode(), "JSON_STRING", "a string of 6 characters, over the cap of 5"),
+        (b"[[[]]]", b"[[[", "JSON_SYNTAX", "not JSON at character 3: Expecting value"),
         (b"          1", b"          x", "JSON_SYNTAX", "not JSON at character 10: Expecting value"),
     ],
 )
