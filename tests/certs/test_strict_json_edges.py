@@ -54,7 +54,7 @@ def test_integers_are_taken_up_to_the_last_that_a_double_holds(number: int) -> N
     assert parse(str(number).encode(), STATEMENT) == number
 
 
-@pytest.mark.parametrize("text", ["9007199254740992", "-9007199254740992", "-0", "9" * 17, "-" + "9" * 17])
+@pytest.mark.parametrize("text", ["9007199254740992", "-9007199254740992", "-0", "9" * 17, "-" + "9" * 17, "9" * 5_000])
 def test_integers_beyond_are_refused(text: str) -> None:
     found = refused(text.encode())
     assert found.refusal_code == "JSON_INT"
