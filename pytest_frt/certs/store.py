@@ -190,7 +190,7 @@ def read_artefact(paths: str | Path | Iterable[str | Path], artefact: FileDigest
         top = path if path.is_dir() else path.parent
         for file in (one for one in _files(top, name) if one.name == name):
             try:
-                data = read_some(file, MAX_ARTEFACT_BYTES + 1)
+                data = read_some(file, MAX_ARTEFACT_BYTES)
             except UsageFault as fault:
                 wrong = wrong or fault.message
                 continue
