@@ -231,3 +231,41 @@ def test_a_policy_that_cannot_be_looked_at_is_not_called_missing(world: World, t
     (tmp_path / "t.toml").write_text(world.policy_text)
     with pytest.raises(UsageFault, match="cannot be read: Not a directory"):
         policy.load(tmp_path / "t.toml" / "inner.toml")
+
+
+UNKNOWN: dict[str, tuple[str, str]] = {
+    "key": ('status = "active"', 'status = "active"\nnote = "x"'),
+    "deny": ("deny = []", f'deny = [{{ tree = "{SHA}", reason = "x", note = "x" }}]'),
+    "allow_rollback": ("deny = []", f'allow_rollback = [{{ payload = "{SHA}", reason = "x", note = "x" }}]'),
+    "rule": ("threshold = 1", 'threshold = 1\nnote = "x"'),
+    "index": ("deny = []", 'index = { required = true, note = "x" }'),
+    "require": ("require = { ", 'require = { note = "x", '),
+    "floor": ("min_n = 20", 'min_n = 20, note = "x"'),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), UNKNOWN.values(), ids=UNKNOWN)
+def test_a_member_that_nobody_reads_is_refused_by_name(world: World, old: str, new: str) -> None:
+    found = refused(changed(world, old, new))
+    assert found.refusal_code == "POLICY_SCHEMA"
+    assert found.message.endswith("has the unknown member 'note'")
+
+
+def workflow(owner: str) -> str:
+    return f"""\
+[[sigstore]]
+owner = "{owner}"
+issuer = "https://issuer.example"
+source_repository = "https://code.example/acme/ffn"
+build_signer_uri = "https://code.example/acme/ffn/release.yml"
+trusted_root = {{ path = "root.json", sha256 = "{SHA}" }}
+"""
+
+
+def test_workflows_are_owners_like_keys_and_enough_without_one(world: World) -> None:
+    top = world.policy_text[: world.policy_text.index("[[key]]")]
+    rule = world.policy_text[world.policy_text.index("[[rule]]") :]
+    alone = policy.parse(f"{top}{workflow('alice')}{rule}".encode())
+    assert (alone.keys, [one.owner for one in alone.keyless]) == ((), ["alice"])
+    both = refused(f"{top}{workflow('alice')}{workflow('bob')}{rule}")
+    assert both.refusal_code == "POLICY_DUPKEY"
