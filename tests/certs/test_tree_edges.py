@@ -13,7 +13,7 @@ import pytest
 from pytest_frt.certs import tree
 from pytest_frt.certs.reading import EMPTY_SHA256
 from pytest_frt.contracts.record import FileDigest
-from pytest_frt.errors import CertificateRefused
+from pytest_frt.errors import CertificateRefused, FrtError
 
 A, B = b"A = 1\n", b"B = 2\n"
 
@@ -70,10 +70,16 @@ def folder_for_file(folder: Path) -> None:
     (folder / "a.py").mkdir()
 
 
+def fifo_for_folder(folder: Path) -> None:
+    (folder / "ops").rename(folder / "opt")
+    os.mkfifo(folder / "ops")
+
+
 SPOILS: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda at: (at / "a.py").unlink(), "ROLE_FILE"),
     "no folder": (lambda at: (at / "ops").rename(at / "opt"), "ROLE_FILE"),
     "a file for a folder": (file_for_folder, "ROLE_FILE"),
+    "a fifo for a folder": (fifo_for_folder, "ROLE_FILE"),
     "changed": (lambda at: (at / "a.py").write_bytes(B), "ROLE_FILE"),
     "linked": (link, "ROLE_FILE"),
     "fifo": (fifo, "TREE_SPECIAL"),
@@ -96,6 +102,35 @@ def test_no_handle_is_left_open_and_no_copy_behind(folder: Path, tmp_path: Path,
     assert role == "kernel" or caught.value.refusal_code == code
     assert handles() == before
     assert not (tmp_path / "bad").exists()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.touch], ids=["fifo", "file"])
+@pytest.mark.parametrize("role", ["impl", "kernel"])
+def test_a_source_that_is_no_folder_is_not_waited_for(
+    tmp_path: Path, role: str, make: Callable[[Path], object]
+) -> None:
+    make(tmp_path / "source")
+    with pytest.raises(FrtError):
+        tree.copy_verified(tmp_path / "source", {"a.py": sha(A)}, tmp_path / "private", role=role)
+    assert not (tmp_path / "private").exists()
+
+
+@pytest.mark.parametrize("more", [1, 2, 1 << 21])
+def test_a_file_that_grew_is_told_as_one_that_grew(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    expected, honest = certified(folder), tree.spec_tree.check_file
+
+    def growing(facts: os.stat_result, name: str) -> int:
+        size = honest(facts, name)
+        with (folder / "a.py").open("ab") as file:
+            file.write(bytes(more))
+        return size
+
+    monkeypatch.setattr(tree.spec_tree, "check_file", growing)
+    with pytest.raises(CertificateRefused, match=f"grew beyond its {len(A)} bytes") as caught:
+        tree.copy_verified(folder, expected, tmp_path / "private", role="impl")
+    assert caught.value.refusal_code == "ROLE_FILE"
 
 
 @pytest.mark.parametrize("size", [1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20])
