@@ -78,6 +78,12 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     "a subject over the cap": (filled(CAP + 1), "SCHEMA"),
     "no subject": (lambda document: document.update(subject=[]), "SCHEMA"),
     "subjects that are no array": (lambda document: document.update(subject={}), "SCHEMA"),
+    "a number of subjects": (lambda document: document.update(subject=4), "SCHEMA"),
+    "another type of predicate": (
+        lambda document: document.update(predicateType=f"{statement.CELL_TYPE}/"),
+        "PREDICATE_TYPE",
+    ),
+    "no word on restrictions": (lambda document: document["predicate"].pop("crit"), "CRIT"),
     "a type of statement in another case": (
         lambda document: document.update(_type=statement.STATEMENT_TYPE.upper()),
         "STATEMENT_TYPE",
@@ -149,3 +155,18 @@ def test_only_files_that_hold_something_are_subjects(world: World) -> None:
     payload = world.payload(replace(world.record, subjects=(*world.record.subjects, empty, full)))
     names = [one["name"] for one in json.loads(payload)["subject"]]
     assert names == [*(one.name for one in world.record.subjects), "kernel/full.py"]
+
+
+def test_a_plan_has_a_key_per_member(world: World) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        world.plan(world.payload(), keys=(world.record.key.id,) * 2)
+
+
+def test_faults_are_placed_from_the_statement_on(world: World) -> None:
+    spoiled = world.spoiled(lambda document: document.update(_type="other"))
+    with pytest.raises(CertificateRefused, match=r"^statement\._type is not exactly https://in-toto\.io/Statement/v1$"):
+        statement.open_statement(spoiled)
+
+
+def test_a_signer_who_says_nothing_is_called_self_for_half_a_year() -> None:
+    assert (statement.DEFAULT_ISSUER, statement.DEFAULT_LIFE) == ("self", timedelta(days=180))
