@@ -169,4 +169,4 @@ def test_faults_are_placed_from_the_statement_on(world: World) -> None:
 
 
 def test_a_signer_who_says_nothing_is_called_self_for_half_a_year() -> None:
-    assert (statement.DEFAULT_ISSUER, statement.DEFAULT_LIFE) == ("self", timedelta(days=180))
+    assert ("self", timedelta(days=180)) == (statement.DEFAULT_ISSUER, statement.DEFAULT_LIFE)
