@@ -14,6 +14,7 @@ from pytest_frt.certs import tree
 from pytest_frt.certs.reading import EMPTY_SHA256
 from pytest_frt.contracts.record import FileDigest
 from pytest_frt.errors import CertificateRefused, FrtError
+from pytest_frt.spec import tree as spec_tree
 
 A, B = b"A = 1\n", b"B = 2\n"
 
@@ -119,7 +120,7 @@ def test_a_source_that_is_no_folder_is_not_waited_for(
 def test_a_file_that_grew_is_told_as_one_that_grew(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
-    expected, honest = certified(folder), tree.spec_tree.check_file
+    expected, honest = certified(folder), spec_tree.check_file
 
     def growing(facts: os.stat_result, name: str) -> int:
         size = honest(facts, name)
@@ -127,7 +128,7 @@ def test_a_file_that_grew_is_told_as_one_that_grew(
             file.write(bytes(more))
         return size
 
-    monkeypatch.setattr(tree.spec_tree, "check_file", growing)
+    monkeypatch.setattr(spec_tree, "check_file", growing)
     with pytest.raises(CertificateRefused, match=f"grew beyond its {len(A)} bytes") as caught:
         tree.copy_verified(folder, expected, tmp_path / "private", role="impl")
     assert caught.value.refusal_code == "ROLE_FILE"
