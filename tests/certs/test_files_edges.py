@@ -175,12 +175,15 @@ def test_bytes_are_on_the_disk_before_the_name_and_the_name_before_the_end(
     assert log == ["file of 3", "folder"]
 
 
+@pytest.mark.parametrize("gone", [False, True], ids=["there", "gone"])
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_new_file_that_cannot_be_made_durable_is_taken_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, *, gone: bool
 ) -> None:
     def fsync(handle: int) -> None:
         if stat.S_ISDIR(os.fstat(handle).st_mode) == (kind == "folder"):
+            if gone:
+                (tmp_path / "x").unlink()
             raise OSError(errno.EIO, "Input/output error")
 
     before = handles()
@@ -189,6 +192,18 @@ def test_a_new_file_that_cannot_be_made_durable_is_taken_away(
         files.write_new(tmp_path / "x", b"1", mode=0o600)
     assert list(tmp_path.iterdir()) == []
     assert handles() == before
+
+
+def test_a_file_that_cannot_be_put_in_place_leaves_what_was_there(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace(*_: Path) -> Path:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(StorageFault, match="Input/output error"):
+        files.write_atomic(file, b"other")
+    assert (file.read_bytes(), list(tmp_path.iterdir())) == (b"12345", [file])
 
 
 def test_a_new_file_has_its_mode_and_replaces_nothing(file: Path, tmp_path: Path) -> None:
