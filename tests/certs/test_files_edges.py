@@ -122,7 +122,7 @@ def test_a_file_is_replaced_whole_with_its_mode_and_folders(tmp_path: Path, mode
         os.umask(old)
     assert (place.read_bytes(), stat.S_IMODE(place.stat().st_mode)) == (b"two", made)
     assert [path.name for path in place.parent.iterdir()] == ["x"]
-    assert handles() == before
+    assert handles() <= before
 
 
 def test_a_name_of_any_length_that_a_file_may_have_is_written(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_new_file_that_cannot_be_made_durable_is_taken_away(
     with pytest.raises(StorageFault, match="x cannot be written: Input/output error"):
         files.write_new(tmp_path / "x", b"1", mode=0o600)
     assert list(tmp_path.iterdir()) == []
-    assert handles() == before
+    assert handles() <= before
 
 
 def test_a_file_that_cannot_be_put_in_place_leaves_what_was_there(
@@ -240,7 +240,7 @@ def test_a_private_key_is_looked_for_at_the_head_of_a_file(file: Path, at: int, 
             files.check_replaceable(file)
     else:
         files.check_replaceable(file)
-    assert handles() == before
+    assert handles() <= before
 
 
 def test_a_link_is_not_replaced(file: Path, tmp_path: Path) -> None:

@@ -95,13 +95,13 @@ def test_no_handle_is_left_open_and_no_copy_behind(folder: Path, tmp_path: Path,
     tree.copy_verified(folder, expected, tmp_path / "good", role=role)
     before = handles()
     tree.copy_verified(folder, expected, tmp_path / "better", role=role)
-    assert handles() == before
+    assert handles() <= before
     change, code = SPOILS[spoil]
     change(folder)
     with pytest.raises(CertificateRefused) as caught:
         tree.copy_verified(folder, expected, tmp_path / "bad", role=role)
     assert role == "kernel" or caught.value.refusal_code == code
-    assert handles() == before
+    assert handles() <= before
     assert not (tmp_path / "bad").exists()
 
 
