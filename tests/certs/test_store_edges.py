@@ -24,13 +24,13 @@ def artefact(data: bytes) -> FileDigest:
     return FileDigest("scales.safetensors", hashlib.sha256(data).hexdigest())
 
 
-def hide(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def hide(monkeypatch: pytest.MonkeyPatch, folder: Path, *named: str) -> None:
     """Let a folder be one that nobody may list; rights do not stop root."""
     real = os.scandir
 
     def scandir(path: str | Path) -> object:
         if Path(path) == folder:
-            raise PermissionError(13, "Permission denied", str(folder))
+            raise PermissionError(13, "Permission denied", *named)
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
@@ -106,6 +106,20 @@ def test_a_set_is_read_up_to_the_cap_of_sets(tmp_path: Path) -> None:
         assert found.path == path
 
 
+def test_a_set_beyond_its_cap_is_not_cut_when_a_line_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, line = tmp_path / f"x{SUFFIX}", b"y" * 9
+    for module in (store, dsse):
+        monkeypatch.setattr(module, "MAX_SET_BYTES", 20)
+    for size in (19, 20):
+        path.write_bytes(b"x" * (size - 10) + b"\n" + line)
+        store.put_line(path, line.decode())
+        assert path.read_bytes() == b"x" * (size - 10) + b"\n" + line
+    path.write_bytes(b"x" * 11 + b"\n" + line)
+    with pytest.raises(CertificateRefused) as caught:
+        store.put_line(path, line.decode())
+    assert (caught.value.refusal_code, path.stat().st_size) == ("SET_SIZE", 21)
+
+
 def test_sets_come_sorted_by_folder_and_name_and_indexes_after_them(tmp_path: Path) -> None:
     names = ["b", "a", "b/z", "b/y", "a/x/w", "c/v"]
     for name in names:
@@ -136,10 +150,12 @@ def test_a_folder_that_cannot_be_listed_is_told_once_and_hides_no_other(
     path = store.write_certificate(tmp_path, dsse.sign(world.payload(), world.alice))
     shut = tmp_path / "shut"
     shut.mkdir()
-    hide(monkeypatch, shut)
-    good, bad = store.read(tmp_path)
-    assert good.path == path
-    assert bad == store.BadSet(shut, "SET_FILE", f"{shut} cannot be read: Permission denied")
+    for named, place in (((str(shut),), shut), ((), tmp_path)):
+        with monkeypatch.context() as patch:
+            hide(patch, shut, *named)
+            good, bad = store.read(tmp_path)
+        assert good.path == path
+        assert bad == store.BadSet(place, "SET_FILE", f"{place} cannot be read: Permission denied")
 
 
 def test_a_fifo_among_sets_is_told_as_no_set(tmp_path: Path) -> None:
@@ -189,7 +205,13 @@ def test_of_several_wrong_artefacts_the_first_is_told(tmp_path: Path) -> None:
     with pytest.raises(CertificateRefused) as caught:
         store.read_artefact(tmp_path, wanted)
     assert (caught.value.refusal_code, caught.value.message) == ("ARTEFACT", f"{first} is not a regular file")
-    (tmp_path / "b" / first.name).write_bytes(b"scales")
+    second = tmp_path / "b" / first.name
+    second.unlink()
+    os.mkfifo(second)
+    with pytest.raises(CertificateRefused, match=r"/a/\w+\.safetensors is not a regular file"):
+        store.read_artefact(tmp_path, wanted)
+    second.unlink()
+    second.write_bytes(b"scales")
     assert store.read_artefact(tmp_path, wanted) == b"scales"
 
 
