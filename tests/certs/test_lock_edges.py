@@ -130,6 +130,20 @@ def test_lock_of_a_removed_file_is_no_lock(tmp_path: Path, monkeypatch: pytest.M
     assert handles() == before
 
 
+def test_lock_that_became_a_link_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, before = tmp_path / "a.lock", handles()
+
+    def flock(handle: int, how: int) -> None:
+        FLOCK(handle, how)
+        lock.rename(tmp_path / "moved")
+        lock.symlink_to(tmp_path / "moved")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(StorageFault, match="cannot be written"), locked(tmp_path / "a", special="SPECIAL"):
+        pass
+    assert handles() == before
+
+
 def test_lock_that_cannot_be_removed_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "read-only")
