@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_frt.certs import publish, store
+from pytest_frt.certs.dsse import MAX_SET_LINES
 from pytest_frt.errors import CertificateRefused, StorageFault
 from tests.certs.conftest import World
 from tests.certs.releases import Publisher, listing
@@ -125,3 +126,24 @@ def test_failure_puts_a_changed_set_back(mine: Publisher, monkeypatch: pytest.Mo
     with pytest.raises(StorageFault):
         lay(mine)
     assert listing(mine.project) == before
+
+
+def test_published_set_that_cannot_be_read_is_to_be_removed(mine: Publisher) -> None:
+    lay(mine)
+    full = mine.project / publish.FOLDER / f"full{store.CERTIFICATE_SUFFIX}"
+    full.write_bytes(b"\n" * (MAX_SET_LINES + 1))
+    with pytest.raises(CertificateRefused, match=f"^{full}: ") as caught:
+        lay(mine)
+    assert (caught.value.refusal_code, caught.value.hint) == ("SET_SIZE", "remove the file")
+
+
+def test_line_without_an_end_in_a_set_at_its_cap_is_kept_whole(
+    mine: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay(mine)
+    (published,) = sets(mine.project)
+    (ours,), theirs = published.read_bytes().splitlines(), by_bob(mine, published).rstrip()
+    published.write_bytes(theirs)
+    monkeypatch.setattr(publish, "MAX_SET_BYTES", len(theirs))
+    lay(mine)
+    assert published.read_bytes().splitlines() == [theirs, ours]
