@@ -93,16 +93,16 @@ def test_a_signer_is_added_to_the_rule_that_is_meant(trust: Path, number: int, w
     assert [rule.signers for rule in policy.load(trust).rules] == expected
 
 
+MORE, OLD = f'{{ tree = "{DIGEST}", reason = "x" }}', f'{{ tree = "{OTHER}", reason = "y" }}'
+KEY = f'{{ key = "{CAROL.text}", reason = "z" }}'
 DENIED = {
-    "empty": ("[]", f'[{{ tree = "{DIGEST}", reason = "x" }}]'),
-    "blanks": ("[ \t]", f'[{{ tree = "{DIGEST}", reason = "x" }} \t]'),
-    "one": (f'[{{ tree = "{OTHER}", reason = "y" }}]',
-            f'[{{ tree = "{DIGEST}", reason = "x" }}, {{ tree = "{OTHER}", reason = "y" }}]'),
-    "one after a blank": (f'[ {{ tree = "{OTHER}", reason = "y" }}]',
-                          f'[{{ tree = "{DIGEST}", reason = "x" }},  {{ tree = "{OTHER}", reason = "y" }}]'),
-    "a line": (f'[\n{{ tree = "{OTHER}", reason = "y" }}]',
-               f'[{{ tree = "{DIGEST}", reason = "x" }},\n{{ tree = "{OTHER}", reason = "y" }}]'),
-}  # fmt: skip
+    "empty": ("[]", f"[{MORE}]"),
+    "blanks": ("[ \t]", f"[{MORE} \t]"),
+    "one": (f"[{OLD}]", f"[{MORE}, {OLD}]"),
+    "one after a blank": (f"[ {OLD}]", f"[{MORE},  {OLD}]"),
+    "two": (f"[{OLD}, {KEY}]", f"[{MORE}, {OLD}, {KEY}]"),
+    "a line": (f"[\n{OLD}]", f"[{MORE},\n{OLD}]"),
+}
 
 
 @pytest.mark.parametrize(("before", "after"), DENIED.values(), ids=DENIED)
@@ -116,12 +116,37 @@ def test_an_entry_is_denied_in_front_of_the_others(trust: Path, before: str, aft
 def test_the_first_entry_stands_before_the_version(trust: Path) -> None:
     trust.write_text(trust.read_text().replace("deny = []\n", ""))
     change(trust, add_deny({"tree": DIGEST, "reason": "x"}))
-    assert f'deny = [{{ tree = "{DIGEST}", reason = "x" }}]\nversion = 8\n' in trust.read_text()
+    assert f"deny = [{MORE}]\nversion = 8\n" in trust.read_text()
 
 
 def test_quotes_and_backslashes_are_said_as_they_are(trust: Path) -> None:
     change(trust, add_deny({"tree": DIGEST, "reason": 'a "b" \\ \\n \\" c'}))
     assert policy.load(trust).deny[0].reason == 'a "b" \\ \\n \\" c'
+
+
+@pytest.mark.parametrize("looks", ["version = 1", "[key]", "[[index]]"])
+@pytest.mark.parametrize("denied", [True, False])
+def test_a_reason_that_looks_like_another_place_stays(trust: Path, looks: str, *, denied: bool) -> None:
+    name, thing = ("deny", "tree") if denied else ("allow_rollback", "payload")
+    entry = f'{name} = [{{ {thing} = "{OTHER}", reason = """\\\n{looks}""" }}]'
+    trust.write_text(trust.read_text().replace("deny = []", entry))
+    change(trust, add_deny({"tree": DIGEST, "reason": "x"}), revoke_key(0, "lost"))
+    loaded = policy.load(trust)
+    assert (loaded.version, [key.status for key in loaded.keys]) == (8, ["revoked", "active"])
+    assert [one.reason for one in (*loaded.deny, *loaded.allow_rollback)] == ["x", looks]
+
+
+def test_a_rule_that_is_written_inline_is_left_alone(trust: Path) -> None:
+    text = trust.read_text()
+    start = text.index("[[rule]]")
+    (first, *_) = text[start:].split('floors."parity.host.cosine"')
+    inline = ", ".join(first.splitlines()[1:])
+    trust.write_text(text[:start].replace("[[key]]", f"rule = [{{ {inline} }}]\n[[key]]", 1))
+    before = trust.read_bytes()
+    assert [rule.issuer for rule in policy.load(trust).rules] == ["acme"]
+    with pytest.raises(UsageFault, match="cannot change"):
+        change(trust, add_signer(0, "bob"))
+    assert trust.read_bytes() == before
 
 
 @pytest.mark.parametrize("text", ["", "a\nb", "a\tb", "a\x00", "\u202eb"], ids=ascii)
