@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_frt.certs import verify
+from pytest_frt.certs.authority import stated
+from pytest_frt.certs.policy_types import Require
+from pytest_frt.certs.statement import parse_payload
+from pytest_frt.errors import CertificateRefused
 from tests.certs.conftest import NOW
 from tests.certs.test_index import OPTIONAL, index_of, sha
 
@@ -149,3 +154,26 @@ def test_weights_that_are_not_trained_need_a_policy_that_takes_them(
         host = world.record.host
     payload = world.payload(replace(world.record, host=host))
     assert code(world, payload, ("skew_s = 300", f"allow_synthetic = {allowed}")) == expected
+
+
+DEMANDS = {
+    "the class of the host": (Require((), (), ("class",)), ""),
+    "its configuration": (Require((), (), ("configDigest",)), ""),
+    "its sources": (Require((), (), ("moduleSourceDigest",)), ""),
+    "a library": (Require((), (), ("transformers",)), ""),
+    "a library that it does not state": (Require((), (), ("transformers", "diffusers")), "HOST_MISSING"),
+    "a fact of the device": (Require((), ("threads", "isa"), ()), ""),
+    "what every object has": (Require((), ("name", "__class__"), ()), "DEVICE_MISSING"),
+    "software": (Require(("torch", "kernels"), (), ()), ""),
+    "software that it does not state": (Require(("torch", "triton"), (), ()), "SOFTWARE_MISSING"),
+}
+
+
+@pytest.mark.parametrize("plan", [False, True], ids=["cell", "plan"])
+@pytest.mark.parametrize(("demand", "expected"), DEMANDS.values(), ids=DEMANDS)
+def test_cells_and_plans_state_what_is_demanded(world: World, demand: Require, expected: str, *, plan: bool) -> None:
+    certificate = parse_payload(world.plan(world.payload()) if plan else world.payload())
+    policy = replace(world.policy(), require=demand)
+    with pytest.raises(CertificateRefused) if expected else nullcontext() as caught:
+        stated(certificate, policy)
+    assert (caught.value.refusal_code if caught else "") == expected
