@@ -39,6 +39,7 @@ def test_the_published_caps() -> None:
         (b'{"abcde":1}', b'{"abcdef":1}', "JSON_STRING", "a string of 6 characters, over the cap of 5"),
         ('["äöüäö"]'.encode(), '["äöüäöü"]'.encode(), "JSON_STRING", "a string of 6 characters, over the cap of 5"),
         (b"[[[]]]", b"[[[", "JSON_SYNTAX", "not JSON at character 3: Expecting value"),
+        (b"[[],[],[]]", b"[[],[],[],", "JSON_SYNTAX", "not JSON at character 10: Expecting value"),
         (b"          1", b"          x", "JSON_SYNTAX", "not JSON at character 10: Expecting value"),
     ],
 )
