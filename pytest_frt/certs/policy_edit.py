@@ -148,7 +148,6 @@ def revoke_key(number: int, reason: str) -> Edit:
 
 def add_deny(members: Document) -> Edit:
     """Return the edit that denies something; ``members`` are those of a ``deny`` entry, texts with a reason."""
-    _line(members["reason"])
     entry = "{ " + ", ".join(f"{name} = {_quoted(value)}" for name, value in members.items()) + " }"
 
     def on_text(text: str) -> str:

@@ -68,6 +68,9 @@ def test_one_payload_counts_once(world: World, tmp_path: Path) -> None:
     put(tmp_path, "a", world.line(), world.line())
     put(tmp_path, "b", world.line())
     assert survey(world, tmp_path) == ([sha(world.payload())], {})
+    put(tmp_path, "b", world.line(), world.line(serial(world, 2)))
+    left = {f"{tmp_path / 'a'}{store.CERTIFICATE_SUFFIX}:1": SUPERSEDED}
+    assert survey(world, tmp_path) == ([sha(serial(world, 2))], left)
 
 
 def test_what_is_left_out_hides_nothing_behind_it(world: World, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_frt.certs import keys, policy, policy_edit
+from pytest_frt.certs import files, keys, lock, policy, policy_edit
 from pytest_frt.certs.policy_edit import Edit, NewKey, add_deny, add_key, add_signer, change, held, revoke_key
 from pytest_frt.errors import CertificateRefused, UsageFault
 
@@ -133,7 +133,8 @@ def test_a_reason_that_looks_like_another_place_stays(trust: Path, looks: str, *
     change(trust, add_deny({"tree": DIGEST, "reason": "x"}), revoke_key(0, "lost"))
     loaded = policy.load(trust)
     assert (loaded.version, [key.status for key in loaded.keys]) == (8, ["revoked", "active"])
-    assert [one.reason for one in (*loaded.deny, *loaded.allow_rollback)] == ["x", looks]
+    reasons = [one.reason for one in loaded.deny] + [one.reason for one in loaded.allow_rollback]
+    assert reasons == ["x", looks]
 
 
 def test_a_rule_that_is_written_inline_is_left_alone(trust: Path) -> None:
@@ -200,11 +201,23 @@ def test_a_file_that_others_may_write_is_not_changed(trust: Path) -> None:
     assert (caught.value.refusal_code, trust.read_bytes()) == ("POLICY_FILE", before)
 
 
+def test_what_somebody_else_wrote_meanwhile_stays(trust: Path) -> None:
+    theirs = trust.read_text() + "# theirs\n"
+
+    def slowly(text: str) -> str:
+        trust.write_text(theirs)
+        return text
+
+    with pytest.raises(UsageFault, match="meanwhile"):
+        change(trust, Edit(slowly, lambda _: None))
+    assert trust.read_text() == theirs
+
+
 @pytest.mark.parametrize("nth", [1, 2])
 def test_a_file_that_is_opened_to_others_between_its_readings_is_not_changed(
     trust: Path, nth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, calls = policy_edit.read_owned, []
+    read, calls = files.read_owned, list[Path]()
 
     def opened(path: Path, *, code: str, cap: int) -> bytes:
         calls.append(path)
@@ -220,11 +233,11 @@ def test_a_file_that_is_opened_to_others_between_its_readings_is_not_changed(
 
 
 def test_the_holder_sees_the_policy_and_has_the_lock(trust: Path) -> None:
-    lock = trust.with_name("trust.toml.lock")
+    place = trust.with_name("trust.toml.lock")
     with held(trust) as found:
         assert found == policy.load(trust)
-        assert lock.is_file()
-    assert not lock.exists()
+        assert place.is_file()
+    assert not place.exists()
 
 
 def test_what_is_no_policy_gets_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +249,7 @@ def test_what_is_no_policy_gets_no_lock(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_policy_is_read_anew_under_the_lock(trust: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    locked = policy_edit.locked
+    locked = lock.locked
 
     def late(place: Path, *, special: str) -> object:
         place.write_text(place.read_text().replace("version = 7", "version = 70"))
