@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -120,6 +120,17 @@ def split_set(data: bytes) -> tuple[bytes, ...]:
             "SET_SIZE", f"{len(data)} bytes in {data.count(10)} lines, over {MAX_SET_BYTES} or {MAX_SET_LINES}"
         )
     return tuple(line for line in data.split(b"\n") if line.strip())
+
+
+def join_set(lines: Iterable[bytes]) -> bytes:
+    """Return a certificate set of these lines, which a reader takes.
+
+    Raises:
+        CertificateRefused: ``SET_SIZE``: too many bytes or lines.
+    """
+    data = b"".join(line + b"\n" for line in lines)
+    split_set(data)
+    return data
 
 
 def _object(value: Json) -> dict[str, Json]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_frt.certs import store
-from pytest_frt.certs.dsse import MAX_SET_BYTES, parse_envelope, split_set
+from pytest_frt.certs.dsse import MAX_SET_BYTES, join_set, parse_envelope, split_set
 from pytest_frt.certs.files import read_some, storage, write_atomic
 from pytest_frt.certs.index import Index, check_statement, parse_index, parse_statement
 from pytest_frt.certs.statement import CellCertificate, PlanCertificate
@@ -178,12 +178,21 @@ def _name(folder: str, payload_sha256: str) -> str:
 
 
 def _merged(path: Path, lines: Sequence[bytes]) -> bytes:
-    """Return a set with the lines that are there and ours."""
+    """Return a set with the lines that are there, as they lie, and those of ours that are not.
+
+    Raises:
+        CertificateRefused: ``SET_SIZE``: together they are more than a reader takes; ``INDEX_ROLLBACK``.
+    """
     before = split_set(read_some(path, MAX_SET_BYTES + 1)) if path.is_file() else ()
-    held = [line for line in before if line not in lines]
     if path.name == store.INDEX_NAME:
-        held, lines = _newest(path, (*held, *lines)), ()
-    return b"".join(line + b"\n" for line in (*held, *lines))
+        merged = _newest(path, (*(line for line in before if line not in lines), *lines))
+    else:
+        merged = [*before, *(line for line in lines if line not in before)]
+    try:
+        return join_set(merged)
+    except CertificateRefused as full:
+        hint = "remove certificates that nobody needs any more"
+        raise CertificateRefused(full.refusal_code, f"{path} would hold {full.message}", hint=hint) from full
 
 
 def _newest(path: Path, lines: Iterable[bytes]) -> list[bytes]:

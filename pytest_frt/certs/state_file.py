@@ -1,10 +1,10 @@
 """The state file: a deployer's memory on disk, changed by one process at a time and never left half-written.
 
-A missing file is a first use. A damaged one is refused and never taken for missing. Like the policy it must belong to
-root or the reader, be writable by nobody else, and be no symbolic link; so must its folder, since who may remove the
-file may take the memory away. A writer takes an exclusive lock (``lock``),
-reads the memory again, checks again, takes maxima and renames a synced temporary file over the old one: two processes
-lose nothing of one another.
+A missing file is a first use. One that is damaged, or that may not be looked at, is refused and never taken for
+missing. Like the policy it must belong to root or the reader, be writable by nobody else, and be no symbolic link. Its
+folder, where links lead to it, must belong to one of them and be writable by nobody else, since who may remove the file
+may take the memory away. A writer takes an exclusive lock (``lock``), reads the memory again, checks again, takes
+maxima and renames a synced temporary file over the old one: two processes lose nothing of one another.
 
 Refusal codes: ``STATE_FILE``, ``STATE_BUSY``, and those of ``state``.
 """
@@ -57,13 +57,13 @@ def read(path: str | Path) -> Memory:
 
     Raises:
         CertificateRefused: ``STATE_FILE`` (a link, foreign owner, open mode), ``STATE_CORRUPT``.
-        UsageFault: unreadable.
+        UsageFault: unreadable, or it cannot be told whether it exists.
     """
     place = Path(path)
-    if not place.parent.exists():
+    if _absent(place.parent, follow=True):
         return Memory()
     _check_folder(place.parent)
-    if not os.path.lexists(place):
+    if _absent(place, follow=False):
         return Memory()
     return parse_memory(read_owned(place, code="STATE_FILE", cap=STATE.size), str(place))
 
@@ -93,6 +93,17 @@ def commit(
         memory = remember(read(place), policy, system, found, indexes)
         write_atomic(place, memory_bytes(memory), mode=MODE)
     return memory
+
+
+def _absent(place: Path, *, follow: bool) -> bool:
+    try:
+        place.stat(follow_symlinks=follow)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError as error:
+        hint = "name a state file that this user may read"
+        raise UsageFault(f"{place} cannot be looked at: {error.strerror}", hint=hint) from error
+    return False
 
 
 def _check_folder(folder: Path) -> None:

@@ -253,11 +253,12 @@ def _subjects(node: Node) -> tuple[FileDigest, ...]:
 
 
 def _check_roles(subjects: tuple[FileDigest, ...]) -> None:
-    roles = {subject.name.partition("/")[0] for subject in subjects if "/" in subject.name}
-    if missing := [role for role in NEEDED_ROLES if role not in roles]:
+    role_of = {subject.name: subject.name.partition("/")[0] for subject in subjects if "/" in subject.name}
+    if missing := [role for role in NEEDED_ROLES if role not in role_of.values()]:
         raise CertificateRefused("ROLE_FILE", f"no subject has the role {', '.join(missing)}")
-    if strange := sorted(subject.name for subject in subjects if subject.name.partition("/")[0] not in ROLES):
-        raise CertificateRefused("ROLE_FILE", f"subject {strange[0]!r} has no role of {', '.join(ROLES)}")
+    # A bare role names no file: nothing would ever be compared with its digest.
+    if strange := sorted(subject.name for subject in subjects if role_of.get(subject.name) not in ROLES):
+        raise CertificateRefused("ROLE_FILE", f"subject {strange[0]!r} is no file of {', '.join(ROLES)}")
 
 
 _KNOWN_MEMBERS: Final = frozenset({

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_frt.cell import RecordKey
-from pytest_frt.certs.dsse import MAX_SET_BYTES, parse_envelope, split_set
+from pytest_frt.certs.dsse import MAX_SET_BYTES, join_set, parse_envelope, split_set
 from pytest_frt.certs.files import read_some, storage, write_atomic
 from pytest_frt.certs.lock import locked
 from pytest_frt.certs.statement import CellCertificate, Certificate, parse_payload
@@ -126,11 +126,12 @@ def put_line(path: Path, line: str) -> None:
     """Do what ``add_line`` does for a caller who holds the lock of the set.
 
     Raises:
-        StorageFault: the file is as it was before.
+        CertificateRefused: ``SET_SIZE``: the set would be more than a reader takes.
+        StorageFault: it cannot be written. In either case the file is as it was before.
     """
     before = split_set(read_some(path, MAX_SET_BYTES + 1)) if path.exists() else ()
     if line.encode() not in before:
-        write_atomic(path, b"".join(item + b"\n" for item in (*before, line.encode())))
+        write_atomic(path, join_set((*before, line.encode())))
 
 
 def read_statement(path: Path) -> bytes:

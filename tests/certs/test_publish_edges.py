@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_frt.certs import publish, store
+from pytest_frt.certs import dsse, publish, store
 from pytest_frt.certs.dsse import MAX_SET_LINES
 from pytest_frt.errors import CertificateRefused, StorageFault
 from tests.certs.conftest import World
@@ -147,3 +147,24 @@ def test_line_without_an_end_in_a_set_at_its_cap_is_kept_whole(
     monkeypatch.setattr(publish, "MAX_SET_BYTES", len(theirs))
     lay(mine)
     assert published.read_bytes().splitlines() == [theirs, ours]
+
+
+def test_set_that_holds_everything_stays_as_it_lies(mine: Publisher) -> None:
+    lay(mine)
+    (published,) = sets(mine.project)
+    published.write_bytes(both := published.read_bytes() + by_bob(mine, published))
+    assert lay(mine) == ()
+    assert published.read_bytes() == both
+
+
+def test_publishing_into_a_full_set_says_how_many_lines_it_would_hold(
+    mine: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay(mine)
+    (published,) = sets(mine.project)
+    published.write_bytes(theirs := by_bob(mine, published))
+    monkeypatch.setattr(dsse, "MAX_SET_LINES", 1)
+    with pytest.raises(CertificateRefused, match=f"^{published} would hold .* in 2 lines") as caught:
+        lay(mine)
+    assert caught.value.refusal_code == "SET_SIZE"
+    assert published.read_bytes() == theirs

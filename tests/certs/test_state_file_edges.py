@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import pytest
 
 from pytest_frt.certs import state_file
 from pytest_frt.certs.state import STATE, Memory, memory_bytes
-from pytest_frt.errors import CertificateRefused, StorageFault
+from pytest_frt.errors import CertificateRefused, StorageFault, UsageFault
 from tests.certs.conftest import NOW
 
 if TYPE_CHECKING:
@@ -78,3 +79,34 @@ def test_folder_that_is_a_file_cannot_be_written(world: World, tmp_path: Path) -
     (tmp_path / "file").touch()
     with pytest.raises(StorageFault, match="file/deep cannot be written: Not a directory"):
         state_file.commit(tmp_path / "file" / "deep" / "state.json", world.policy(), NOW, [])
+
+
+@pytest.mark.parametrize("name", ["loop/state.json", f"{'x' * 256}.json", f"{'x' * 256}/state.json"])
+def test_memory_that_cannot_be_looked_at_is_not_taken_for_a_first_use(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UsageFault, match="cannot be looked at: ") as caught:
+        state_file.read(tmp_path / name)
+    assert caught.value.hint == "name a state file that this user may read"
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_memory_that_may_not_be_looked_at_is_not_taken_for_a_first_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    shut, plain = kept(tmp_path / "state.json"), Path.stat
+    shut = shut.parent if what == "folder" else shut
+
+    def stat(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path == shut:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return plain(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    with pytest.raises(UsageFault, match="cannot be looked at: Permission denied"):
+        state_file.read(tmp_path / "state.json")
+
+
+def test_dangling_link_for_a_memory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state.json").symlink_to("nothing")
+    with pytest.raises(CertificateRefused, match="is a symbolic link"):
+        state_file.read(tmp_path / "state.json")

@@ -71,6 +71,7 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     **{f"a file of {role}": (more(subject(f"{role}/more.py")), "") for role in ROLES},
     **{f"no file of {role}": (without(role, "host/more.py"), "ROLE_FILE") for role in NEEDED},
     **{f"a bare name for {role}": (without(role, role), "ROLE_FILE") for role in NEEDED},
+    **{f"a bare name beside the files of {role}": (more(subject(role)), "ROLE_FILE") for role in ROLES},
     "a role nobody knows": (more(subject("other/more.py")), "ROLE_FILE"),
     "a name twice": (more(subject("kernel/a.py"), subject("kernel/a.py", "b" * 64)), "SCHEMA"),
     "an empty file": (more(subject("kernel/a.py", EMPTY_SHA256)), "DIGEST"),

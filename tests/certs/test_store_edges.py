@@ -224,3 +224,15 @@ def test_an_artefact_is_read_up_to_its_cap(tmp_path: Path, monkeypatch: pytest.M
             continue
         with pytest.raises(CertificateRefused, match="certified is"):
             store.read_artefact(tmp_path, artefact(data))
+
+
+def test_line_that_would_make_a_set_too_long_to_read_is_not_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "full.frt.intoto.jsonl"
+    monkeypatch.setattr(dsse, "MAX_SET_LINES", 2)
+    store.add_line(path, "one")
+    store.add_line(path, "two")
+    with pytest.raises(CertificateRefused, match="in 3 lines") as caught:
+        store.add_line(path, "three")
+    assert (caught.value.refusal_code, path.read_bytes()) == ("SET_SIZE", b"one\ntwo\n")
