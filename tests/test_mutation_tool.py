@@ -100,3 +100,7 @@ def test_every_way_to_lose_a_check_is_tried_on_the_verifier() -> None:
     sources = sorted((ROOT / "pytest_frt" / "certs").glob("*.py"))
     tried = {one.operator for source in sources for one in mutants(source.read_text(encoding="utf-8"))}
     assert tried > CHECKS
+
+
+def test_what_changes_nothing_is_no_mutant() -> None:
+    assert "while True:" not in [one.after for one in mutants("while True:\n    step()\n")]

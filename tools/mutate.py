@@ -258,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(table(results)))
     for one in bare:
         print(f"\n{one.module}:{one.line} {one.operator}\n  - {one.before}\n  + {one.after}")
-    for module, line, after in stale(results, reasons):
+    for module, line, after in () if given.checks else stale(results, reasons):
         print(f"\nexplained and yet no survivor: {module}\n  - {line}\n  + {after}")
     killed = sum(one.result != SURVIVED for one in results)
     return 1 if bare or killed < KILLED_SHARE * len(results) else 0

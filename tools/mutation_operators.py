@@ -191,5 +191,6 @@ def mutants(text: str) -> list[Mutant]:
         for operator, old, new in changes:
             changed = _splice(source, starts, old, new)
             before, after = (part.splitlines()[old.lineno - 1].decode().strip() for part in (source, changed))
-            found.setdefault(changed, Mutant(old.lineno, operator, before, after, changed.decode()))
+            if changed != source:
+                found.setdefault(changed, Mutant(old.lineno, operator, before, after, changed.decode()))
     return sorted(found.values(), key=lambda mutant: (mutant.line, mutant.after))
