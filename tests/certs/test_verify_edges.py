@@ -85,3 +85,9 @@ def test_each_twin_is_refused_beside_another(world: World, seeds: tuple[int, ...
         assert isinstance(one, verify.Refused)
         told = {name for name in names if name in one.message}
         assert (one.code, one.name in told, len(told)) == ("EQUIVOCATION", True, 2)
+
+
+def test_every_entry_is_exported() -> None:
+    entries = {name for name in vars(verify) if name.startswith(("verify_", "verdict_"))}
+    assert entries == {"verify_lines", "verify_paths", "verify_set", "verdict_on"}
+    assert entries <= set(verify.__all__)
