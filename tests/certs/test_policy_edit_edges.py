@@ -169,7 +169,7 @@ WRONG: dict[str, tuple[Edit, str]] = {
     "document alone": (Edit(lambda text: text, lambda document: document.update(skew_s=301)), "cannot change"),
     "a signer without a key": (add_signer(0, "nobody"), "POLICY_SCHEMA"),
     "a key that ends first": (add_key(NewKey("carol", CAROL.text, NEW.valid_until, NEW.valid_from)), "POLICY_SCHEMA"),
-    "no TOML": (Edit(lambda text: text + "[[", lambda _: None), "POLICY_SYNTAX"),
+    "no TOML": (Edit(lambda text: text + "[[", lambda _: None), "trust.toml"),
 }
 
 
