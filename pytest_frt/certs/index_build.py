@@ -87,23 +87,20 @@ def survey(folder: Path, public: PublicKey, now: datetime, revoked: Sequence[Rev
         UsageFault: the directory is missing.
     """
     left: dict[str, str] = {}
-    newest: dict[str, tuple[str, Certificate]] = {}
+    places: dict[str, dict[int, tuple[str, Certificate]]] = {}
     withdrawn = {(one.kind, one.sha256) for one in revoked}
     for source, certificate in _own(folder, public, left):
         if why := _unlisted(certificate, now, withdrawn):
             left[source] = why
             continue
-        place = place_of(certificate)
-        other_source, other = newest.get(place, (source, certificate))
-        if certificate.serial == other.serial and certificate.payload_sha256 != other.payload_sha256:
+        serials = places.setdefault(place_of(certificate), {})
+        if certificate.serial in serials:
+            _, other = serials[certificate.serial]
             raise equivocation(certificate.title, certificate.payload_sha256, other.payload_sha256)
-        if certificate.serial > other.serial:
-            left[other_source] = SUPERSEDED
-        elif certificate.serial < other.serial:
-            left[source] = SUPERSEDED
-            continue
-        newest[place] = (source, certificate)
-    return Listing(tuple(certificate for _, certificate in newest.values()), left)
+        serials[certificate.serial] = (source, certificate)
+    for serials in places.values():
+        left |= {serials[one][0]: SUPERSEDED for one in serials if one != max(serials)}
+    return Listing(tuple(serials[max(serials)][1] for serials in places.values()), left)
 
 
 def previous(folder: Path, public: PublicKey) -> Found | None:

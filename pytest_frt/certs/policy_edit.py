@@ -21,7 +21,7 @@ from pytest_frt.certs.files import read_owned, write_atomic
 from pytest_frt.certs.lock import locked
 from pytest_frt.certs.strict_json import printable
 from pytest_frt.certs.strict_toml import parse_toml
-from pytest_frt.errors import UsageFault
+from pytest_frt.errors import CertificateRefused, UsageFault
 
 Document = dict[str, Any]
 _VERSION: Final = re.compile(r"^(version[ \t]*=[ \t]*)([0-9]+)", re.MULTILINE)
@@ -110,7 +110,7 @@ def add_key(key: NewKey) -> Edit:
     lines = ["[[key]]", *(f"{name} = {_quoted(value)}" for name, value in key.members.items())]
     return Edit(
         lambda text: f"{text.rstrip()}\n\n" + "\n".join(lines) + "\n",
-        lambda document: document["key"].append(key.members),
+        lambda document: document.setdefault("key", []).append(key.members),
     )
 
 
@@ -172,7 +172,11 @@ def _next_version(version: int) -> Edit:
 
 
 def _same(text: str, wanted: Document, place: Path) -> None:
-    if parse_toml(text.encode(), str(place)) != wanted:
+    try:
+        changed: Document | None = parse_toml(text.encode(), str(place))
+    except CertificateRefused:  # a table that was written inline takes no further block
+        changed = None
+    if changed != wanted:
         raise UsageFault(
             f"{place} is laid out in a way that this command cannot change",
             hint="edit it by hand, and raise version by one",
@@ -199,7 +203,7 @@ def _inside(text: str, table: str, number: int, edit: Callable[[str], str]) -> s
 def _blocks(text: str, table: str) -> Iterator[tuple[int, int]]:
     headers = list(_HEADER.finditer(text))
     ends = [header.start() for header in headers[1:]] + [len(text)]
-    for header, end in zip(headers, ends, strict=True):
+    for header, end in zip(headers, ends, strict=False):  # without a header the end is of no block
         if header.group(1) == table and header.group().lstrip().startswith("[["):
             yield header.end(), end
 

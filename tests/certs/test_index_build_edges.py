@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,6 +54,17 @@ def test_a_certificate_is_current_until_its_last_moment(world: World, tmp_path: 
     place = put(tmp_path, "a", world.line())
     assert survey(world, tmp_path, now=ENDS) == ([sha(world.payload())], {})
     assert survey(world, tmp_path, now=ENDS + SECOND) == ([], {f"{place}1": EXPIRED})
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations("abn")), ids="".join)
+def test_two_certificates_of_one_serial_are_refused_whatever_lies_between(
+    world: World, tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    texts = {"a": serial(world, 1), "b": serial(world, 1, seed=8), "n": serial(world, 2)}
+    put(tmp_path, "all", *(world.line(texts[one]) for one in order))
+    with pytest.raises(CertificateRefused) as caught:
+        survey(world, tmp_path)
+    assert caught.value.refusal_code == "EQUIVOCATION"
 
 
 @pytest.mark.parametrize("older", [1, 2, 3])

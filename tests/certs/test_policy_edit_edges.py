@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ import pytest
 from pytest_frt.certs import files, keys, lock, policy, policy_edit
 from pytest_frt.certs.policy_edit import Edit, NewKey, add_deny, add_key, add_signer, change, held, revoke_key
 from pytest_frt.errors import CertificateRefused, UsageFault
+from tests.certs.test_keyless import entry
 
 if TYPE_CHECKING:
     from tests.certs.conftest import World
@@ -36,6 +39,13 @@ def write(folder: Path, text: str, mode: int = 0o644) -> Path:
     path.write_text(text)
     path.chmod(mode)
     return path
+
+
+def inline(value: object) -> str:
+    """Return a value of TOML on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(name)} = {inline(one)}" for name, one in value.items()) + " }"
+    return f"[{', '.join(map(inline, value))}]" if isinstance(value, list) else json.dumps(value)
 
 
 @pytest.fixture
@@ -148,6 +158,26 @@ def test_a_rule_that_is_written_inline_is_left_alone(trust: Path) -> None:
     with pytest.raises(UsageFault, match="cannot change"):
         change(trust, add_signer(0, "bob"))
     assert trust.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "edit", [revoke_key(0, "lost"), add_signer(0, "bob"), add_key(NEW)], ids=["key", "signer", "new key"]
+)
+def test_a_policy_without_a_table_is_left_alone(trust: Path, edit: Edit) -> None:
+    document = tomllib.loads(trust.read_text())
+    trust.write_text("".join(f"{name} = {inline(value)}\n" for name, value in document.items()))
+    before = trust.read_bytes()
+    with pytest.raises(UsageFault, match="cannot change"):
+        change(trust, edit)
+    assert trust.read_bytes() == before
+
+
+def test_the_first_key_is_added_to_workflows(world: World, tmp_path: Path) -> None:
+    (tmp_path / "trusted_root.json").write_bytes(b"{}")
+    head, *_ = world.policy_text.split("[[key]]")
+    trust = write(tmp_path, head + SECOND_RULE.replace("bob", "acme-ci") + entry(tmp_path))
+    change(trust, add_key(NEW))
+    assert [key.owner for key in policy.load(trust).keys] == ["carol"]
 
 
 @pytest.mark.parametrize("text", ["", "a\nb", "a\tb", "a\x00", "\u202eb"], ids=ascii)
