@@ -51,7 +51,7 @@ def test_signature_that_is_no_object(world: World, signature: object) -> None:
     assert code(world, signatures=[signature]) == "ENVELOPE"
 
 
-@pytest.mark.parametrize("text", ["QQ==", "QUE=", "QUFB"])
+@pytest.mark.parametrize("text", ["QQ==", "QUE=", "QUFB", "AA_A", "AA-A", "A-_A", "AA/A", "AA+A"])
 def test_base64_as_an_encoder_writes_it(world: World, text: str) -> None:
     assert code(world, payload=text) == ""
 
