@@ -28,6 +28,15 @@ PRIVATE: Final = b"PRIVATE KEY-----"
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+# By an opener: what is then no file, a folder say, is closed again.
+def _open_plain(path: str, _: int) -> int:
+    return os.open(path, _READ)
+
+
+def _open_following(path: str, _: int) -> int:
+    return os.open(path, _READ & ~os.O_NOFOLLOW)
+
+
 def read_some(path: Path, limit: int) -> bytes:
     """Return at most ``limit`` bytes of a regular file that carries no trust by itself.
 
@@ -35,7 +44,7 @@ def read_some(path: Path, limit: int) -> bytes:
         UsageFault: missing, unreadable or not a regular file.
     """
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(path, "rb", opener=_open_following) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UsageFault(f"{path} is not a regular file")
             return file.read(limit)
@@ -51,7 +60,7 @@ def read_owned(path: Path, *, code: str, cap: int, secret: bool = False) -> byte
         UsageFault: the file is missing or unreadable.
     """
     try:
-        with os.fdopen(os.open(path, _READ), "rb") as file:
+        with open(path, "rb", opener=_open_plain) as file:
             _check_owner(path, os.fstat(file.fileno()), code, secret=secret)
             data = file.read(cap + 1)
     except OSError as error:
@@ -145,7 +154,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def _holds_private(path: Path) -> bool:
-    with os.fdopen(os.open(path, _READ), "rb") as file:
+    with open(path, "rb", opener=_open_plain) as file:
         return PRIVATE in file.read(_HEAD_BYTES)
 
 

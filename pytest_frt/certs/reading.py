@@ -42,7 +42,11 @@ def check_file_name(name: str) -> str:
     except TreeInvalid as error:
         raise CertificateRefused("NAME", error.message) from None
     if len(name) > MAX_FILE_NAME or name.count("/") >= MAX_FILE_DEPTH:
-        raise CertificateRefused("NAME", f"file name {name[:80]!r}... has {len(name)} characters in too many folders")
+        raise CertificateRefused(
+            "NAME",
+            f"file name {name[:80]!r}... has {len(name)} characters and {name.count('/')} folders, "
+            f"over {MAX_FILE_NAME} or {MAX_FILE_DEPTH - 1}",
+        )
     return name
 
 

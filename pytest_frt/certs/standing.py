@@ -59,11 +59,12 @@ class Indexes:
         index = one.index
         if self._memory is not None:
             self._memory.check_index(index)
-        for other in (held.index for held in self._held if held.index.issuer == index.issuer):
-            if other.version > index.version:
-                raise CertificateRefused("INDEX_ROLLBACK", f"{index.title}: version {other.version} is here too")
-            if other.version == index.version and other.payload_sha256 != index.payload_sha256:
-                raise equivocation(index.title, index.payload_sha256, other.payload_sha256)
+        own = [held.index for held in self._held if held.index.issuer == index.issuer]
+        if (highest := max((other.version for other in own), default=0)) > index.version:
+            raise CertificateRefused("INDEX_ROLLBACK", f"{index.title}: version {highest} is here too")
+        twins = {other.payload_sha256 for other in own if other.version == index.version} - {index.payload_sha256}
+        if twins:
+            raise equivocation(index.title, index.payload_sha256, min(twins))
         if self._now > index.expires:
             raise CertificateRefused(
                 "INDEX_EXPIRED", f"{index.title} expired at {time_text(index.expires)}, it is {time_text(self._now)}"

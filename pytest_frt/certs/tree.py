@@ -25,6 +25,7 @@ from pytest_frt.spec import tree as spec_tree
 KERNEL: Final = "kernel"
 _BLOCK: Final = 1024 * 1024
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -148,18 +149,17 @@ def _copy(origin: Path, target: Path, file: FileDigest, code: str) -> None:
 
 def _open(origin: Path, name: str, code: str) -> tuple[int, int]:
     """Open a regular file below ``origin`` without following a link at any level; return its handle and size."""
-    handle = os.open(origin, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    *folders, last = name.split("/")
     try:
-        *folders, last = name.split("/")
-        for part in folders:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
-            os.close(handle)
-            handle = inner
-        file = os.open(last, _READ, dir_fd=handle)
+        with ExitStack() as opened:
+            handle = os.open(origin, _FOLDER)
+            opened.callback(os.close, handle)
+            for part in folders:
+                handle = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+                opened.callback(os.close, handle)
+            file = os.open(last, _READ, dir_fd=handle)
     except OSError as error:
         raise CertificateRefused(code, f"{origin / name} cannot be read: {error.strerror}") from error
-    finally:
-        os.close(handle)
     with ExitStack() as undo, refusing(origin):
         undo.callback(os.close, file)
         size = spec_tree.check_file(os.fstat(file), str(origin / name))

@@ -254,3 +254,14 @@ def test_a_fault_names_the_file_that_it_is_about_or_else_the_place(tmp_path: Pat
         with pytest.raises(StorageFault) as caught, files.storage(tmp_path):
             raise error
         assert caught.value.message == f"{named} cannot be written: broken"
+
+
+@pytest.mark.parametrize(
+    "read", [lambda path: files.read_some(path, 9), lambda path: files.read_owned(path, code="X", cap=9)]
+)
+def test_handle_of_what_is_no_file_is_closed(tmp_path: Path, read: Callable[[Path], bytes]) -> None:
+    before = handles()
+    for _ in range(5):
+        with pytest.raises((CertificateRefused, UsageFault)):
+            read(tmp_path)
+    assert handles() < before + 5

@@ -1,7 +1,8 @@
-"""A revoked key beside a workflow: the workflow has no key to revoke, and its owner counts on."""
+"""Indexes that contradict one another in any order, and a revoked key beside a workflow, whose owner counts on."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -50,3 +51,21 @@ def test_too_few_owners_without_a_revoked_key(world: World, threshold: int, revo
     assert caught.value.refusal_code == "REVOKED"
     told = {one.owner for one in world.policy().keys if f"{one.public.keyid} (stolen)" in caught.value.message}
     assert told == set(revoked)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations("abcn")), ids="".join)
+def test_each_index_has_one_code_in_whatever_order_they_lie(world: World, order: tuple[str, ...]) -> None:
+    texts = {one: index_of(sha(one.encode())) for one in "abc"} | {"n": index_of(version=4)}
+    found = {one: Held(one, parse_index(texts[one]), frozenset({"alice"})) for one in order}
+
+    def said(names: set[str], about: str) -> str:
+        indexes = Indexes([held for one, held in found.items() if one in names], world.policy(), None, NOW)
+        with pytest.raises(CertificateRefused) as caught:
+            indexes.check_standing(found[about])
+        return f"{caught.value.refusal_code} {caught.value.message}"
+
+    assert said({*"abcn"}, "b").startswith("INDEX_ROLLBACK ")
+    assert "version 4 is here too" in said({*"abcn"}, "b")
+    twins = said({*"abc"}, "b")
+    assert twins.startswith("EQUIVOCATION ")
+    assert min(found["a"].index.payload_sha256, found["c"].index.payload_sha256) in twins

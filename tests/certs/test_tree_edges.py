@@ -13,7 +13,7 @@ import pytest
 from pytest_frt.certs import tree
 from pytest_frt.certs.reading import EMPTY_SHA256
 from pytest_frt.contracts.record import FileDigest
-from pytest_frt.errors import CertificateRefused, FrtError
+from pytest_frt.errors import CertificateRefused
 from pytest_frt.spec import tree as spec_tree
 
 A, B = b"A = 1\n", b"B = 2\n"
@@ -105,14 +105,15 @@ def test_no_handle_is_left_open_and_no_copy_behind(folder: Path, tmp_path: Path,
     assert not (tmp_path / "bad").exists()
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, Path.touch], ids=["fifo", "file"])
+@pytest.mark.parametrize("make", [os.mkfifo, Path.touch, Path.exists], ids=["fifo", "file", "nothing"])
 @pytest.mark.parametrize("role", ["impl", "kernel"])
-def test_a_source_that_is_no_folder_is_not_waited_for(
+def test_a_source_that_is_no_folder_is_refused_and_not_waited_for(
     tmp_path: Path, role: str, make: Callable[[Path], object]
 ) -> None:
     make(tmp_path / "source")
-    with pytest.raises(FrtError):
+    with pytest.raises(CertificateRefused) as caught:
         tree.copy_verified(tmp_path / "source", {"a.py": sha(A)}, tmp_path / "private", role=role)
+    assert caught.value.refusal_code == {"impl": "ROLE_FILE", "kernel": "KERNEL_TREE"}[role]
     assert not (tmp_path / "private").exists()
 
 
