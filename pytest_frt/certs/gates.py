@@ -202,7 +202,7 @@ def _net_win(row: GateRow, attempts: int) -> tuple[list[Decimal], Decimal]:
         processes.append([ratio for _, _, ratio in units])
     samples = exact([ratio for units in processes for ratio in units])
     pooled = fold("median", samples)
-    verdict = judge_ratios([list(map(float, units)) for units in processes], attempt=attempts, numbers=False)
+    verdict = judge_ratios([list(map(float, units)) for units in processes], attempt=attempts)
     if not isinstance(verdict, Pass):
         raise CertificateRefused("GATE_FAIL", f"gate {row.name} at attempt {attempts}: {_said(verdict)}")
     return samples, pooled

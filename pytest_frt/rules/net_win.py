@@ -191,13 +191,12 @@ def _final(rule: Rule, view: _View) -> Verdict:
     return Refusal(GATE, NO_WIN, detail, measured=measured)
 
 
-def decide(rule: Rule, processes: Processes, *, numbers: bool = True) -> Verdict | None:
+def decide(rule: Rule, processes: Processes) -> Verdict | None:
     """Apply ``rule`` to what has been collected, look by look.
 
     Args:
         rule: The form of the rule.
         processes: Unit ratios per process, in the order of collection; processes may still be missing or short.
-        numbers: State the numbers behind a pass.
 
     Returns:
         The verdict of the first look that decides, or None when more units are needed.
@@ -210,7 +209,7 @@ def decide(rule: Rule, processes: Processes, *, numbers: bool = True) -> Verdict
             break
         view = _View.of(rule, [process[:look] for process in processes])
         if view.wins >= bound and view.medians_over >= rule.medians:
-            return Pass(GATE, view.measured(bound) if numbers else ())
+            return Pass(GATE, view.measured(bound))
         if look == rule.looks[-1]:
             return _final(rule, view)
         if refusal := _futile(rule, view, whole_look=True):
@@ -226,36 +225,30 @@ def _incomplete(rule: Rule, processes: Processes) -> Invalid:
     return Invalid(GATE, "incomplete", detail)
 
 
-def decide_after(
-    processes: Processes, *, attempt: int = 1, alpha: float | None = None, numbers: bool = True
-) -> Verdict | None:
+def decide_after(processes: Processes, *, attempt: int = 1, alpha: float | None = None) -> Verdict | None:
     """Return the verdict of FRT-NW-1 as soon as there is one, None to collect more units.
 
     Args:
         processes: Unit ratios of the processes so far, in any state of completion.
         attempt: Which consecutive attempt this is, from 1.
         alpha: As in :func:`rule_of`.
-        numbers: As in :func:`decide`.
     """
     rule = rule_of(attempt, alpha)
     if rule is None:
         detail = f"attempt {attempt} of at most {max(BY_ATTEMPT)}: only a change of the key opens new attempts"
         return Invalid(GATE, "attempts", detail)
-    return decide(rule, processes, numbers=numbers)
+    return decide(rule, processes)
 
 
-def judge_ratios(
-    processes: Processes, *, attempt: int = 1, alpha: float | None = None, numbers: bool = True
-) -> Verdict:
+def judge_ratios(processes: Processes, *, attempt: int = 1, alpha: float | None = None) -> Verdict:
     """Judge a finished collection by FRT-NW-1.
 
     Args:
         processes: Unit ratios of eight processes; they may hold only 3 or 6 units each where that look decided.
         attempt: Which consecutive attempt this is, from 1.
         alpha: As in :func:`rule_of`.
-        numbers: As in :func:`decide`.
     """
-    verdict = decide_after(processes, attempt=attempt, alpha=alpha, numbers=numbers)
+    verdict = decide_after(processes, attempt=attempt, alpha=alpha)
     return verdict or _incomplete(BY_ATTEMPT[attempt], processes)
 
 
