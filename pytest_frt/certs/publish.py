@@ -184,10 +184,9 @@ def _merged(path: Path, lines: Sequence[bytes]) -> bytes:
         CertificateRefused: ``SET_SIZE``: together they are more than a reader takes; ``INDEX_ROLLBACK``.
     """
     before = split_set(read_some(path, MAX_SET_BYTES + 1)) if path.is_file() else ()
+    merged = [*before, *(line for line in lines if line not in before)]
     if path.name == store.INDEX_NAME:
-        merged = _newest(path, (*(line for line in before if line not in lines), *lines))
-    else:
-        merged = [*before, *(line for line in lines if line not in before)]
+        merged = _newest(path, merged)
     try:
         return join_set(merged)
     except CertificateRefused as full:
