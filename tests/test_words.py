@@ -22,7 +22,7 @@ def test_this_tree_is_clean(repository: Path) -> None:
         f"{SLASH}home/ann/x",
         f"see {SLASH}tmp/x",
         "TO" + "DO: later",
-        "https://pypi." + "org",
+        "https://py" + "pi.org",
     ],
     ids=["home_path", "scratch_path", "unfinished", "registry"],
 )

