@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+PER_CALL: Final = "1"
+"""First axis of a boundary tensor that belongs to a whole call."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A boundary tensor: symbolic shape such as ``("M", "D")``; optional ones may be absent."""
+    """A boundary tensor: symbolic shape such as ``("M", "D")``; optional ones may be absent.
+
+    Attributes:
+        name: Keyword of the reference (inputs).
+        shape: The first axis is ``M`` for a tensor with a row per row of the first input, and ``1`` for one that
+            belongs to the whole call.
+        optional: True when a host may lack it.
+        where: Variant axis to the value under which the tensor exists; empty for always (outputs).
+    """
 
     name: str
     shape: tuple[str, ...]
     optional: bool = False
+    where: dict[str, str] | None = None
+
+    def exists(self, variant: Mapping[str, str]) -> bool:
+        """Return whether a seat of this variant has the tensor."""
+        return all(variant[axis] == value for axis, value in (self.where or {}).items())
+
+    @property
+    def per_call(self) -> bool:
+        """True when the tensor belongs to the whole call."""
+        return self.shape[0] == PER_CALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +72,7 @@ class SeamRule:
         variant: Variant values that this rule fixes.
         points: Point name to the child whose input is the point; ``""`` is the module itself.
         constants: Scalar name to ``child.attribute`` (or ``=number``).
+        sizes: Symbol to what it is by sizes that the slots give, e.g. ``{"D": "S/3"}``.
         join: Pairs only. ``fanout``: each place returns its own output; ``chain``: the producer returns the result, the
             consumer hands it on.
         min_elements: Smallest count of matmul weight elements worth a seat.
@@ -68,6 +92,7 @@ class SeamRule:
     join: str = ""
     min_elements: int = 0
     remaining: bool = False
+    sizes: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +142,7 @@ class Structure:
     folder: str
     discovery: tuple[Limit, ...] = ()
     rowwise: bool = False
+
+    def returned(self, variant: Mapping[str, str]) -> tuple[TensorSpec, ...]:
+        """Return the outputs that a seat of this variant has."""
+        return tuple(output for output in self.outputs if output.exists(variant))

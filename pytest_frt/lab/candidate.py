@@ -17,7 +17,7 @@ from pytest_frt.contracts.evidence import CandidateEvidence, Check
 from pytest_frt.contracts.record import CalibrationFacts, FileDigest
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.contracts.verdict import Measured, Refusal
-from pytest_frt.lab import hosting, seam
+from pytest_frt.lab import calls, hosting, seam
 from pytest_frt.lab.census import CHECK, Census
 from pytest_frt.lab.closure import distributions
 from pytest_frt.lab.kernel_use import KernelUse
@@ -31,6 +31,7 @@ from pytest_frt.seat.artefact import save_artefact
 from pytest_frt.seat.weights import WeightHasher
 from pytest_frt.spec import codec
 from pytest_frt.spec.digest import file_digest
+from pytest_frt.spec.load import load_structure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -95,14 +96,18 @@ def _checks(
     return (*_lifecycle(host, job, units, drawn), untouched) if untouched.ok else (untouched,)
 
 
+def _input_names(unit: BoundUnit) -> list[str]:
+    return [tensor.name for tensor in load_structure(Path(unit.loaded.ref.structure_folder)).inputs]
+
+
 def _seams(job: CandidateJob, units: Iterable[BoundUnit], inputs: Mapping[str, Tensor]) -> SeamRun:
     seam_run = SeamRun()
     for unit in units:
         cases = load_module(Path(unit.loaded.ref.structure_folder) / "cases.py")
-        band = unit.loaded.ref.rows
+        band, names = unit.loaded.ref.rows, _input_names(unit)
         for bound in unit.bound:
-            x = inputs.get(f"{job.phase}/{bound.facts.id}")
-            seam_run.part(bound, x, seam.case_inputs(cases, bound.facts, band, job.case_seed), band)
+            real = calls.read(inputs, job.phase, bound.facts.id, len(names))
+            seam_run.part(bound, real, calls.case_calls(cases, bound.facts, names, band, job.case_seed), band)
     return seam_run
 
 

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from pytest_frt.contracts.pooled import PooledMetrics
+from pytest_frt.lab import calls
 from pytest_frt.lab.seam_run import REAL
 from pytest_frt.measure.pooled import Directions, alternative_share, channel_gains
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_frt.contracts.pooled import AlternativeMetrics
     from pytest_frt.contracts.seat import SeatFacts
+    from pytest_frt.lab.calls import Call
     from pytest_frt.lab.oracle import Answer, SeatOracle
 
     Row = tuple[Tensor, ...]
@@ -119,10 +121,14 @@ def _shares(oracle: SeatOracle, miss: NearMiss, answers: Sequence[Answer]) -> li
     does not do, and rows that excite nothing, only scatter.
     """
     real = [piece for answer in answers if answer.case == REAL for piece in _few(oracle, answer)]
-    others = [(answer.calls[0], answer.got) for answer in answers if answer.case != REAL and answer.calls[0].numel()]
+    others = [
+        (calls.of(answer.calls[0]), answer.got)
+        for answer in answers
+        if answer.case != REAL and calls.of(answer.calls[0]).x.numel()
+    ]
     best: list[AlternativeMetrics] = []
     for pieces in filter(None, (real, [*real, *others] if others else [])):
-        plain = [oracle.variant([x for x, _ in pieces], near=near, tapped=False) for near in (None, miss)]
+        plain = [oracle.variant([call for call, _ in pieces], near=near, tapped=False) for near in (None, miss)]
         for product in (*oracle.products, None):
             columns = _directions(oracle, miss, pieces, plain, product)
             found = [alternative_share(miss.name, column) for column in columns]
@@ -132,28 +138,34 @@ def _shares(oracle: SeatOracle, miss: NearMiss, answers: Sequence[Answer]) -> li
     return best
 
 
-def _few(oracle: SeatOracle, answer: Answer) -> Iterator[tuple[Tensor, Row]]:
+def _few(oracle: SeatOracle, answer: Answer) -> Iterator[tuple[Call, Row]]:
     """Yield whole calls up to ``FEW_ROWS``; a call taller than that is cut where its rows do not depend on others."""
     start = 0
-    for x in answer.calls:
-        rows = x.shape[0]
+    for index, call in enumerate(map(calls.of, answer.calls)):
+        rows = call.x.shape[0]
         if start and start + rows > FEW_ROWS:
             return
         kept = rows if oracle.per_call else min(rows, FEW_ROWS)
-        yield x[:kept], tuple(output[start : start + kept] for output in answer.got)
+        yield (
+            call.given(call.x[:kept]),
+            tuple(
+                output[index : index + 1] if single else output[start : start + kept]
+                for output, single in zip(answer.got, oracle.per_call_outputs, strict=True)
+            ),
+        )
         start += rows
 
 
 def _directions(
     oracle: SeatOracle,
     miss: NearMiss,
-    pieces: Sequence[tuple[Tensor, Row]],
+    pieces: Sequence[tuple[Call, Row]],
     plain: Sequence[Sequence[Row]],
     product: Product | None,
 ) -> list[tuple[Directions, ...]]:
     """Return, per output, the directions of every call."""
-    calls = [x for x, _ in pieces]
-    rounded = [oracle.variant(calls, near=near, tapped=True, product=product) for near in (None, miss)]
+    given = [call for call, _ in pieces]
+    rounded = [oracle.variant(given, near=near, tapped=True, product=product) for near in (None, miss)]
     by_call = [
         [Directions(*column) for column in zip(got, *rows, strict=True)]
         for (_, got), *rows in zip(pieces, *rounded, *plain, strict=True)
@@ -161,14 +173,14 @@ def _directions(
     return list(zip(*by_call, strict=True))
 
 
-def entered(product: Product | None, call: Callable[[Tensor], Row]) -> Callable[[Tensor], Row]:
+def entered(product: Product | None, call: Callable[[Call], Row]) -> Callable[[Call], Row]:
     """Return ``call`` with what its matmuls leave rounded; itself where a scheme rounds none."""
     if product is None:
         return call
     mode = Rounded(product)
 
-    def rounded(x: Tensor) -> Row:
+    def rounded(given: Call) -> Row:
         with mode:
-            return call(x)
+            return call(given)
 
     return rounded

@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 from pytest_frt.contracts.impl import Scales
 from pytest_frt.contracts.oracle import OracleEvidence
 from pytest_frt.contracts.seat import SeatFacts
-from pytest_frt.lab import hosting, seam
+from pytest_frt.lab import calls, hosting, seam
+from pytest_frt.lab.calls import Call, Given
 from pytest_frt.lab.near import NearMiss, entered, pooled
 from pytest_frt.lab.units import NO_STATISTIC, load_scheme, members
 from pytest_frt.measure.metrics import incomparable, seam_metrics
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.structure import Structure
 
     Product = Callable[[Tensor, Tensor], Tensor]
-    SeamCall = Callable[[Tensor], tuple[Tensor, ...]]
+    SeamCall = Callable[[Call], tuple[Tensor, ...]]
 
 
 class SeatOracle:
-    """Both oracles of one seat, as functions of ``x``.
+    """Both oracles of one seat, as functions of its inputs.
 
     Args:
         model: The untouched host.
@@ -65,7 +66,11 @@ class SeatOracle:
             self._exact[name] = tensor.double()
             quantised = scheme.weight(tensor, slot.out_axis) if slot.role == "matmul" else tensor
             self._fake[name] = quantised.double()
-        self._scheme, self._scales, self._rowwise = scheme, scales, structure.rowwise
+        self._scheme, self._scales = scheme, scales
+        self.names = tuple(tensor.name for tensor in structure.inputs)
+        # What comes with x belongs to one call: rows of several calls are not computed together.
+        self._rowwise = structure.rowwise and len(self.names) == 1
+        self.per_call_outputs = tuple(tensor.per_call for tensor in structure.returned(facts.variant))
 
     @property
     def per_call(self) -> bool:
@@ -77,12 +82,12 @@ class SeatOracle:
             return value
         return self._scheme.activation(value, self._scales.by_point.get(name))
 
-    def reference(self, calls: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
-        """Return the plain reference in float64 for each call's ``x``."""
+    def reference(self, calls: Sequence[Given]) -> list[tuple[Tensor, ...]]:
+        """Return the plain reference in float64 for each call."""
         return self._apply(self._plain, calls, rowwise=self._rowwise)
 
-    def fake_quantised(self, calls: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
-        """Return the reference with the scheme's weights and activations, in float64, for each call's ``x``."""
+    def fake_quantised(self, calls: Sequence[Given]) -> list[tuple[Tensor, ...]]:
+        """Return the reference with the scheme's weights and activations, in float64, for each call."""
         return self._apply(self._quantised, calls, rowwise=self._rowwise and not self._scheme.per_call)
 
     @property
@@ -91,12 +96,12 @@ class SeatOracle:
         return self._scheme.products
 
     def variant(
-        self, calls: Sequence[Tensor], *, near: NearMiss | None, tapped: bool, product: Product | None = None
+        self, calls: Sequence[Given], *, near: NearMiss | None, tapped: bool, product: Product | None = None
     ) -> list[tuple[Tensor, ...]]:
-        """Return the reference on the scheme's weights in float64, or a near miss of it, for each call's ``x``.
+        """Return the reference on the scheme's weights in float64, or a near miss of it, for each call.
 
         Args:
-            calls: ``x`` of each call.
+            calls: The calls.
             near: None for the reference itself.
             tapped: True to round activations as the scheme does.
             product: Rounds what matmuls leave; None to leave it.
@@ -108,20 +113,25 @@ class SeatOracle:
         )
         keywords = {**self._keywords, **(near.keywords if near else {}), **({"tap": self._tap} if tapped else {})}
 
-        def call(x: Tensor) -> tuple[Tensor, ...]:
-            return seam.as_tuple(self._reference(x=x.double(), **slots, **keywords))
+        def call(given: Call) -> tuple[Tensor, ...]:
+            return seam.as_tuple(self._reference(**self._inputs(given), **slots, **keywords))
 
         return self._apply(entered(product, call), calls, rowwise=self._rowwise and not (tapped and self.per_call))
 
-    def _plain(self, x: Tensor) -> tuple[Tensor, ...]:
-        return seam.as_tuple(self._reference(x=x.double(), **self._exact, **self._keywords))
+    def _inputs(self, given: Call) -> dict[str, Tensor]:
+        return {name: tensor.double() for name, tensor in zip(self.names, given.tensors, strict=True)}
 
-    def _quantised(self, x: Tensor) -> tuple[Tensor, ...]:
-        return seam.as_tuple(self._reference(x=x.double(), **self._fake, **self._keywords, tap=self._tap))
+    def _plain(self, given: Call) -> tuple[Tensor, ...]:
+        return seam.as_tuple(self._reference(**self._inputs(given), **self._exact, **self._keywords))
+
+    def _quantised(self, given: Call) -> tuple[Tensor, ...]:
+        return seam.as_tuple(self._reference(**self._inputs(given), **self._fake, **self._keywords, tap=self._tap))
 
     @staticmethod
-    def _apply(call: SeamCall, calls: Sequence[Tensor], *, rowwise: bool) -> list[tuple[Tensor, ...]]:
-        return seam.row_by_row(call, calls) if rowwise else [call(x) for x in calls]
+    def _apply(call: SeamCall, given: Sequence[Given], *, rowwise: bool) -> list[tuple[Tensor, ...]]:
+        if not rowwise:
+            return [call(calls.of(one)) for one in given]
+        return seam.row_by_row(lambda x: call(Call(x)), [calls.of(one).x for one in given])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +141,17 @@ class Answer:
     Attributes:
         case: ``real`` or the case's name.
         got: One tensor per output.
-        calls: ``x`` of each call; a case of several calls has its outputs joined along the first axis.
+        calls: The calls; a case of several has its outputs joined along the first axis.
     """
 
     case: str
     got: tuple[Tensor, ...]
-    calls: list[Tensor]
+    calls: Sequence[Given]
 
 
-def calls_of(answers: Iterable[Answer]) -> list[Tensor]:
-    """Return ``x`` of every call of every answer."""
-    return [x for answer in answers for x in answer.calls]
+def calls_of(answers: Iterable[Answer]) -> list[Given]:
+    """Return every call of every answer."""
+    return [call for answer in answers for call in answer.calls]
 
 
 def compare(
@@ -203,19 +213,18 @@ def _seat(
     oracle: SeatOracle,
     scheme: Scheme,
     facts: SeatFacts,
-    x: Tensor | None,
+    real: Sequence[Call],
     reader: safe_open,
 ) -> tuple[list[SeamMetrics], list[PooledMetrics]]:
     keys = set(reader.keys())
     answers: list[Answer] = []
-    if x is not None:
-        calls = [x[start:stop] for start, stop in seam.splits(x.shape[0], unit.rows)]
-        got = _outputs(reader, keys, "real", facts.id)
-        if calls and got:
-            answers.append(Answer("real", got, calls))
+    fed = [call for group in real for call in calls.parts(group, unit.rows)]
+    got = _outputs(reader, keys, "real", facts.id)
+    if fed and got:
+        answers.append(Answer("real", got, fed))
     cases = load_module(Path(unit.structure_folder) / "cases.py")
-    for name, inputs in seam.case_inputs(cases, facts, unit.rows, job.case_seed):
-        answers.append(Answer(name, _outputs(reader, keys, f"case/{name}", facts.id), [inputs]))
+    for name, call in calls.case_calls(cases, facts, oracle.names, unit.rows, job.case_seed):
+        answers.append(Answer(name, _outputs(reader, keys, f"case/{name}", facts.id), [call]))
     fakes = oracle.fake_quantised(calls_of(answers))
     compared = list(compare(oracle, scheme, facts.id, answers, fakes))
     return compared, list(pooled(oracle, cases, facts, answers, fakes))
@@ -267,8 +276,8 @@ def run(job: OracleJob) -> None:
             for facts in members(unit, seats):
                 if facts.id in written:
                     oracle = SeatOracle(host.model, facts, structure, scheme, scales.get(facts.id, Scales()))
-                    x = inputs.get(f"{job.phase}/{facts.id}")
-                    found = _seat(job, unit, oracle, scheme, facts, x, reader)
+                    real = calls.read(inputs, job.phase, facts.id, len(structure.inputs))
+                    found = _seat(job, unit, oracle, scheme, facts, real, reader)
                     metrics, together = metrics + found[0], together + found[1]
     (Path(job.out) / "oracle.json").write_text(
         codec.dumps(

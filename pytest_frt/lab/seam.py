@@ -55,12 +55,20 @@ def splits(rows: int, band: tuple[int, int]) -> Iterator[tuple[int, int]]:
 
 def case_inputs(cases: ModuleType, facts: SeatFacts, band: tuple[int, int], seed: int) -> Iterator[tuple[str, Tensor]]:
     """Yield name and ``x`` of a structure's discriminating cases whose rows the band admits (and M = 0)."""
+    for name, inputs in admitted(cases, facts, "x", band, seed):
+        yield name, inputs["x"]
+
+
+def admitted(
+    cases: ModuleType, facts: SeatFacts, first: str, band: tuple[int, int], seed: int
+) -> Iterator[tuple[str, Mapping[str, Tensor]]]:
+    """Yield name and inputs of the cases whose first input has as many rows as the band admits, or none."""
     most = row_limit(facts, MOST_CASE_ROWS)
     for case in cases.cases(facts.dims, band, facts.variant, seed=seed, most_rows=most):
-        x = case.inputs["x"]
+        x = case.inputs[first]
         count = x.numel() // x.shape[-1]
         if count == 0 or band[0] <= count <= band[1]:
-            yield case.name, x
+            yield case.name, case.inputs
 
 
 def as_tuple(value: Tensor | tuple[Tensor, ...] | list[Tensor]) -> tuple[Tensor, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final
@@ -12,8 +12,9 @@ from torch import Tensor
 
 from pytest_frt.contracts.evidence import CandidateEvidence, Conduct
 from pytest_frt.errors import FrtError
-from pytest_frt.lab import seam
-from pytest_frt.lab.layouts import FEW, WIDE, difference, layouts, misplaced
+from pytest_frt.lab import calls, seam
+from pytest_frt.lab.calls import Call, Given
+from pytest_frt.lab.layouts import FEW, WIDE, Laid, difference, layouts, misplaced
 from pytest_frt.lab.poison import FILLS, poisoned
 from pytest_frt.seat.bind import BoundSeat
 
@@ -38,12 +39,17 @@ def same_bits(left: Tensor, right: Tensor) -> bool:
     return _equal(left.view(_uint8), right.view(_uint8))
 
 
+def joined(parts: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """Return the outputs of several calls, each joined along its first axis."""
+    return tuple(_cat(column) for column in zip(*parts, strict=True))
+
+
 def misfit(bound: BoundSeat, x: Tensor, value: object) -> str:
     """Say how a returned value differs from one tensor per output, in the shape and dtype of the seam; empty if not."""
     outputs = value if isinstance(value, tuple | list) else (value,)
     # A subclass may put its values off until somebody looks at them.
     found = [(tuple(t.shape), t.dtype) if type(t) is Tensor else type(t).__name__ for t in outputs]
-    wanted = [((*x.shape[:-1], width), x.dtype) for width in bound.outputs]
+    wanted = [(shape, x.dtype) for shape in bound.shapes(x)]
     if found != wanted:
         return f"{found} for {wanted}"
     elsewhere = {str(t.device) for t in outputs if t.device != x.device}
@@ -112,68 +118,74 @@ class SeamRun:
         )
 
     def part(
-        self, bound: BoundSeat, x: Tensor | None, cases: Iterable[tuple[str, Tensor]], band: tuple[int, int]
+        self,
+        bound: BoundSeat,
+        real: Given | Sequence[Given] | None,
+        cases: Iterable[tuple[str, Given]],
+        band: tuple[int, int],
     ) -> None:
-        """Run one bound seat on its real rows and its cases, up to the first fault that makes the rest pointless."""
-        if x is not None:
-            real = self._split(bound, x, band)
-            if real is None:
+        """Run one bound seat on its real rows and its cases, up to the first fault that makes the rest pointless.
+
+        Args:
+            bound: The seat.
+            real: Rows ``x[R, K]`` that the host fed it, in groups that had the same other inputs.
+            cases: Name and call.
+            band: Inclusive admitted row counts.
+        """
+        groups = () if real is None else (real,) if isinstance(real, Given) else real
+        if fed := [call for group in groups for call in calls.parts(group, band)]:
+            answers = [self._call(bound, call, REAL) for call in fed]
+            whole = [answer for answer in answers if answer is not None]
+            if len(whole) < len(answers):
                 return
-            self._keep(REAL, bound, real)
-            self._aliasing(bound, x, band)
-            self._conduct(bound, x, band, real)
+            outputs = joined(whole)
+            self._keep(REAL, bound, outputs)
+            self._aliasing(bound, fed[0])
+            self._conduct(bound, fed, outputs)
         raises = bound.facts.id in self.conduct and bool(self.conduct[bound.facts.id].raised)
         for name, inputs in cases:
             try:
-                outputs = self._call(bound, inputs, name)
+                answer = self._call(bound, calls.of(inputs), name)
             except RAISED:
                 if raises:  # known already, and said with the layout
                     continue
                 raise
-            if outputs is None:
+            if answer is None:
                 return
-            self._keep(f"case/{name}", bound, outputs)
+            self._keep(f"case/{name}", bound, answer)
 
-    def _call(self, bound: BoundSeat, x: Tensor, case: str) -> tuple[Tensor, ...] | None:
-        kept, at = _clone(x), f"{bound.facts.id}|{case}"
-        value = bound.module(x)
-        if not same_bits(kept, x):
+    def _call(self, bound: BoundSeat, call: Call, case: str) -> tuple[Tensor, ...] | None:
+        kept, at = call.each(_clone), f"{bound.facts.id}|{case}"
+        value = bound.module(*call.tensors)
+        if not _same(kept.tensors, call.tensors):
             self.mutated.append(at)
             return None
-        if fault := misfit(bound, x, value):
+        if fault := misfit(bound, call.x, value):
             self.shapes.append(f"{at}: {fault}")
             return None
         outputs = seam.as_tuple(value)
-        if fault := misplaced(x, outputs):
+        if fault := next(filter(None, (misplaced(given, outputs) for given in call.tensors)), ""):
             self.misplaced.append(f"{at}: {fault}")
             return None
         return outputs
-
-    def _split(self, bound: BoundSeat, x: Tensor, band: tuple[int, int]) -> tuple[Tensor, ...] | None:
-        parts = [self._call(bound, x[start:stop], REAL) for start, stop in seam.splits(x.shape[0], band)]
-        whole = [part for part in parts if part is not None]
-        if len(whole) < len(parts):
-            return None
-        return tuple(_cat(column) for column in zip(*whole, strict=True))
 
     def _keep(self, prefix: str, bound: BoundSeat, outputs: tuple[Tensor, ...]) -> None:
         for index, output in enumerate(outputs):
             suffix = f"#{index}" if len(outputs) > 1 else ""
             self.outputs[f"{prefix}/{bound.facts.id}{suffix}"] = _clone(output.detach()).contiguous()
 
-    def _conduct(self, bound: BoundSeat, x: Tensor, band: tuple[int, int], real: tuple[Tensor, ...]) -> None:
+    def _conduct(self, bound: BoundSeat, fed: Sequence[Call], real: tuple[Tensor, ...]) -> None:
         """Run the real rows again under both fills, and the layouts once per kind of seat."""
-        seat, repeated = bound.facts.id, self._repeated(bound, x, band, real)
+        seat, repeated = bound.facts.id, self._repeated(bound, fed, real)
         kind = f"{bound.impl} {bound.scheme} {bound.facts.structure} {bound.facts.dims} {bound.facts.variant}"
         known = self._kinds.get(kind)
         if known is None:
-            calls = [x[start:stop] for start, stop in seam.splits(x.shape[0], band)]
-            mates, heights = self._mates(bound, calls)
-            known = Conduct(seat, 0, 0.0, carried=False, mates=mates, mates_rows=heights, **self._layouts(bound, calls))
+            mates, heights = self._mates(bound, fed)
+            known = Conduct(seat, 0, 0.0, carried=False, mates=mates, mates_rows=heights, **self._layouts(bound, fed))
             self._kinds[kind] = known
         self.conduct[seat] = replace(known, seat=seat, runs=1 + len(FILLS), **repeated)
 
-    def _repeated(self, bound: BoundSeat, x: Tensor, band: tuple[int, int], real: tuple[Tensor, ...]) -> dict[str, Any]:
+    def _repeated(self, bound: BoundSeat, fed: Sequence[Call], real: tuple[Tensor, ...]) -> dict[str, Any]:
         """Compare the first pass with one under each fill; where bits differ, find out why.
 
         A part that reads unwritten memory gives the same under the same fill again; one that keeps something from call
@@ -182,7 +194,7 @@ class SeamRun:
 
         def again(fill: int | None = None) -> tuple[Tensor, ...]:
             with poisoned(fill) if fill is not None else nullcontext():
-                return tuple(map(_clone, seam.run_real(bound.module, x, band)))
+                return joined([seam.as_tuple(bound.module(*call.tensors)) for call in fed])
 
         filled = [again(fill) for fill in FILLS]
         if all(_same(real, one) for one in filled):
@@ -194,21 +206,19 @@ class SeamRun:
         spread = max(difference(one, real) for one in (*filled, later))
         return {"repeat": max(spread, SMALLEST), "carried": _same(later, filled[-1])}
 
-    def _layouts(self, bound: BoundSeat, calls: list[Tensor]) -> dict[str, Any]:
+    def _layouts(self, bound: BoundSeat, fed: Sequence[Call]) -> dict[str, Any]:
         """Compare every layout with a contiguous call on the same values; NaN lies between and behind them."""
         found: dict[str, float] = {}
         raised: dict[str, str] = {}
         shapes: dict[str, str] = {}
         base: dict[str, tuple[Tensor, ...] | None] = {}
-        wanted = [call for call in calls if call.shape[0] >= LAYOUT_ROWS] or calls[-1:]
-        for laid in layouts(_clone(wanted[0]).contiguous()) if wanted else ():
-            if sum(bound.outputs) >= WIDE and laid.name not in FEW:
-                continue
+        wanted = next((call for call in fed if call.rows >= LAYOUT_ROWS), fed[-1])
+        for laid, call, twin in _laid(wanted, few=sum(bound.outputs) >= WIDE):
             kept, known = _clone(laid.storage), len(self.shapes)
             try:
                 if laid.values not in base:
-                    base[laid.values] = _cloned(self._call(bound, laid.twin, laid.name))
-                want, got = base[laid.values], self._call(bound, laid.x, laid.name)
+                    base[laid.values] = _cloned(self._call(bound, twin, laid.name))
+                want, got = base[laid.values], self._call(bound, call, laid.name)
             except RAISED as fault:
                 raised[laid.name] = f"{type(fault).__name__}: {fault}"
                 continue
@@ -223,24 +233,40 @@ class SeamRun:
         return {"layouts": found, "raised": raised, "shapes": shapes}
 
     @staticmethod
-    def _mates(bound: BoundSeat, calls: list[Tensor]) -> tuple[float, tuple[int, int]]:
+    def _mates(bound: BoundSeat, fed: Sequence[Call]) -> tuple[float, tuple[int, int]]:
         """Compare rows in the tallest call with the same rows in the lowest one."""
-        heights = [call.shape[0] for call in calls]
-        if not heights:
-            return 0.0, (0, 0)
-        low, tall = min(heights), calls[heights.index(max(heights))]
-        many, few = seam.as_tuple(bound.module(tall)), tuple(map(_clone, seam.as_tuple(bound.module(tall[:low]))))
+        heights = [call.rows for call in fed]
+        low, tall = min(heights), fed[heights.index(max(heights))]
+        short = tall.given(tall.x[:low])
+        many = seam.as_tuple(bound.module(*tall.tensors))
+        few = tuple(map(_clone, seam.as_tuple(bound.module(*short.tensors))))
         return difference(few, tuple(output[:low] for output in many)), (low, max(heights))
 
-    def _aliasing(self, bound: BoundSeat, x: Tensor, band: tuple[int, int]) -> None:
-        held = list(self._held(bound, x, band))
+    def _aliasing(self, bound: BoundSeat, call: Call) -> None:
+        held = list(self._held(bound, call))
         if not all(same_bits(output, kept) for output, kept in held):
             self.aliased.append(bound.facts.id)
 
     @staticmethod
-    def _held(bound: BoundSeat, x: Tensor, band: tuple[int, int]) -> Iterator[tuple[Tensor, Tensor]]:
+    def _held(bound: BoundSeat, call: Call) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield outputs of calls on different inputs of one shape, each with a copy of what it held at first."""
-        start, stop = next(iter(seam.splits(x.shape[0], band)), (0, 0))
         for turn in range(HELD_CALLS):
-            for output in seam.as_tuple(bound.module(x[start:stop] + float(turn))):
+            other = call.each(lambda given: given + float(turn))  # noqa: B023 (called here only)
+            for output in seam.as_tuple(bound.module(*other.tensors)):
                 yield output, _clone(output)
+
+
+def _laid(call: Call, *, few: bool) -> Iterator[tuple[Laid, Call, Call]]:
+    """Yield a call with one of its inputs in every layout, and the same call in contiguous memory.
+
+    Of the inputs that come with ``x``, and where ``few`` is set of ``x``, only the layouts that no vector load fits.
+    """
+    for laid in layouts(_clone(call.x).contiguous()):
+        if not few or laid.name in FEW:
+            yield laid, call.given(laid.x), call.given(laid.twin)
+    for place, side in enumerate(call.sides):
+        for laid in layouts(_clone(side).contiguous()):
+            if laid.name in FEW:
+                named = replace(laid, name=f"side_{place + 1}_{laid.name}")
+                before, after = call.sides[:place], call.sides[place + 1 :]
+                yield named, Call(call.x, (*before, laid.x, *after)), Call(call.x, (*before, laid.twin, *after))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from torch import nn
 from pytest_frt.contracts.evidence import CallFacts, NullControl, WitnessEvidence
 from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.errors import CheckpointError
-from pytest_frt.lab import hosting
+from pytest_frt.lab import calls, hosting
 from pytest_frt.lab.probes import probes, reseeded
 from pytest_frt.lab.taps import frozen, row_limit, tapping, zeroed
 from pytest_frt.measure.metrics import host_metrics
@@ -184,15 +184,19 @@ def _watched(
     phase: str,
     seam_rows: int,
     generator: torch.Generator,
+    inputs: Mapping[str, int],
 ) -> tuple[list[Tensor], dict[str, SeatTap], dict[str, Tensor]]:
     """Return the held-out scores of one phase, what the seats were called with, and rows of it for their seams."""
     regime = hosting.phase_of(host.spec, phase).rows
     # A candidate is fed whole calls: at least as many rows as the regime's lowest call has.
     per_call = max(ROWS_PER_CALL, -(-regime[0] // len(drawn.heldout)))
-    with tapping(host.model, seats, regime, per_call, generator) as taps:
+    with tapping(host.model, seats, regime, per_call, generator, inputs) as taps:
         scores = host.program.score(host.model, drawn.heldout, phase)
-    kept = ((seat, taps[seat.id].rows(row_limit(seat, max(seam_rows, regime[0])), generator)) for seat in seats)
-    return scores, taps, {f"{phase}/{seat.id}": rows for seat, rows in kept if rows is not None}
+    kept: dict[str, Tensor] = {}
+    for seat in seats:
+        groups = taps[seat.id].groups(row_limit(seat, max(seam_rows, regime[0])), generator)
+        kept |= dict(calls.saved(phase, seat.id, groups))
+    return scores, taps, kept
 
 
 def libraries(before: set[str]) -> tuple[str, ...]:
@@ -225,12 +229,13 @@ def run(job: WitnessJob) -> None:
 
     seats, unserved = split(seats, observe(host.model, deployed, seats, structures))
     generator = torch.Generator().manual_seed(job.seed)
-    calls: list[CallFacts] = []
+    inputs = {structure.name: len(structure.inputs) for structure in structures}
+    made: list[CallFacts] = []
     seam: dict[str, Tensor] = {}
     controls: dict[str, Controls] = {}
     for phase, judged in job.judged.items():
-        scores, taps, rows = _watched(host, seats, drawn, phase, job.seam_rows, generator)
-        calls += _call_facts(phase, taps)
+        scores, taps, rows = _watched(host, seats, drawn, phase, job.seam_rows, generator, inputs)
+        made += _call_facts(phase, taps)
         seam |= rows
         _save(out / f"scores.{phase}.safetensors", scores)
         members = [seat for seat in seats if seat.structure in judged]
@@ -252,7 +257,7 @@ def run(job: WitnessJob) -> None:
         null=null,
         seats=seats,
         not_replaced=(*not_replaced, *unserved),
-        calls=tuple(calls),
+        calls=tuple(made),
         weights={seat.id: hasher.digest(host.model, seat) for seat in seats},
         heldout_digest=hosting.samples_digest(drawn.heldout),
         calibration_digest=hosting.samples_digest(drawn.calibration),

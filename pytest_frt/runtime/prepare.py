@@ -267,11 +267,14 @@ def smoke(bound: BoundSeat, *, kernel_device: str) -> None:
     """
     generator = torch.Generator().manual_seed(SMOKE_SEED)
     rows, dtype = max(bound.rows[0], 1), dtype_named(bound.facts.dtype)
-    x = torch.randn(rows, bound.width, generator=generator).to(kernel_device, dtype)
-    wanted = [((rows, width), dtype) for width in bound.outputs]
+    x, *sides = (
+        torch.randn(count, width, generator=generator).to(kernel_device, dtype)
+        for count, width in ((rows, bound.width), *((1, side) for side in bound.sides))
+    )
+    wanted = [(shape, dtype) for shape in bound.shapes(x)]
     calling = partial(foreign, "SMOKE", f"seat {bound.facts.id} does not run here", hint="tell the issuer")
     with calling():
-        answer = bound.module(x)
+        answer = bound.module(x, *sides)
         outputs = answer if isinstance(answer, tuple | list) else (answer,)
         shapes = [(tuple(one.shape), one.dtype) if isinstance(one, Tensor) else type(one) for one in outputs]
     if shapes != wanted:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_frt.contracts.impl import BindSeat, Impl, Scales
-from pytest_frt.contracts.seat import RoutedSeat, SeatFacts
+from pytest_frt.contracts.seat import PairSeat, RoutedSeat, SeatFacts
 from pytest_frt.contracts.structure import Structure
 from pytest_frt.contracts.verdict import Measured, Refusal
 from pytest_frt.errors import SpecError, SwapRefused
@@ -29,12 +29,14 @@ class BoundSeat:
 
     Attributes:
         facts: The seat.
-        module: Takes ``x[..., width]``; returns one tensor, or one per place of a fanout.
-        width: Size of the input's last axis.
+        module: Takes ``x[..., width]``, and ``[1, side]`` for each side; returns one tensor, or one per output.
+        width: Size of the first input's last axis.
         outputs: Size of the last axis of every output.
         rows: Inclusive band of rows it may be called with.
         impl: Impl name.
         scheme: Scheme it is bound for.
+        sides: Size of the last axis of every further input; such a tensor belongs to the whole call.
+        per_call: Whether each output belongs to the whole call; empty when none does.
     """
 
     facts: SeatFacts
@@ -44,6 +46,16 @@ class BoundSeat:
     rows: tuple[int, int]
     impl: str
     scheme: str
+    sides: tuple[int, ...] = ()
+    per_call: tuple[bool, ...] = ()
+
+    def shapes(self, x: Tensor) -> list[tuple[int, ...]]:
+        """Return the shape of every output of a call with the first input ``x``."""
+        per_call = self.per_call or (False,) * len(self.outputs)
+        alone = (1,) * (x.dim() - 1)
+        return [
+            (*(alone if single else x.shape[:-1]), width) for width, single in zip(self.outputs, per_call, strict=True)
+        ]
 
 
 def bind_unit(  # noqa: PLR0913 (a name for each)
@@ -92,9 +104,11 @@ def bind_unit(  # noqa: PLR0913 (a name for each)
         if isinstance(answer, Refusal):
             refused.append(answer if answer.at else replace(answer, at=one.id))
         else:
-            width = evaluate(structure.inputs[0].shape[-1], one.dims)
-            outputs = tuple(evaluate(spec.shape[-1], one.dims) for spec in structure.outputs)
-            bound.append(BoundSeat(one, answer, width, outputs, rows, declared.name, scheme))
+            width, *sides = (evaluate(spec.shape[-1], one.dims) for spec in structure.inputs)
+            returned = structure.returned(one.variant)
+            outputs = tuple(evaluate(spec.shape[-1], one.dims) for spec in returned)
+            per_call = tuple(spec.per_call for spec in returned)
+            bound.append(BoundSeat(one, answer, width, outputs, rows, declared.name, scheme, tuple(sides), per_call))
     return tuple(bound), tuple(refused)
 
 
@@ -140,11 +154,11 @@ def _call_bind(
 
 
 def place_faults(structure: Structure, facts: SeatFacts) -> Iterator[Refusal]:
-    """Yield why a seat's places do not fit what its structure returns: one tensor, or one per place."""
-    places, outputs = len(facts.seat.places), len(structure.outputs)
+    """Yield why a seat's places do not fit what its structure returns: of a pair, one tensor or one per place."""
+    places, outputs = len(facts.seat.places), len(structure.returned(facts.variant))
     if isinstance(facts.seat, RoutedSeat):
         yield _refusal(facts, "routed", f"{facts.id} is reached through a function: only modules can be seated")
-    elif outputs not in (1, places):
+    elif isinstance(facts.seat, PairSeat) and outputs not in (1, places):
         yield _refusal(facts, "places", f"{structure.name} returns {outputs} tensors, the seat has {places} places")
 
 

@@ -54,9 +54,9 @@ def out_of_band_runs_host(bench: Bench) -> str:
             got = replay.play(bench.members(replay), x)
             (entry,) = attachment.ledger.entries()
         if not same(got, wanted):
-            return f"{entry.seat}: {x.shape[0]} rows differ from the host"
+            return f"{entry.seat}: {x.shape[-2]} rows differ from the host"
         if (entry.served, entry.band, entry.fallbacks) != (0, 1, 0):
-            return f"{entry.seat}: {x.shape[0]} rows were counted as {entry}"
+            return f"{entry.seat}: {x.shape[-2]} rows were counted as {entry}"
     return ""
 
 

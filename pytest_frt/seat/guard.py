@@ -35,12 +35,14 @@ class Form:
         width: Size of the input's last axis.
         device: Input device.
         rows: Inclusive band of the product of the leading axes.
+        sides: Size of the last axis of every further input, each of one row.
     """
 
     dtype: torch.dtype
     width: int
     device: torch.device
     rows: tuple[int, int]
+    sides: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +123,34 @@ class Guard:
     final: bool = False
     shapes: set[torch.Size] = field(default_factory=set)
 
-    def examine(self, x: object) -> Admission:
-        """Return what is to become of a call with input ``x``. Pure: neither counts nor warns.
+    def examine(self, x: object, sides: tuple[object, ...] = ()) -> Admission:
+        """Return what is to become of a call with input ``x`` and further inputs. Pure: neither counts nor warns.
 
         In a compiled region every comparison is decided while the compiler traces, by properties that it guards on.
         """
+        why = self._examine(x)
+        if why not in (Admission.SERVED, Admission.ROWS) or not self.form.sides:
+            return why
+        if len(sides) != len(self.form.sides):
+            return Admission.FORM
+        found = (self._examine_side(side, width) for side, width in zip(sides, self.form.sides, strict=True))
+        return next((one for one in found if one is not Admission.SERVED), why)
+
+    def _examine_side(self, side: object, width: int) -> Admission:
+        form = self.form
+        if not isinstance(side, Tensor) or side.dim() == 0 or side.shape[:-1].numel() != 1:
+            return Admission.FORM
+        if not is_dynamo_compiling() and type(side) not in (Tensor, nn.Parameter):
+            return Admission.KIND
+        if side.dtype is not form.dtype:
+            return Admission.DTYPE
+        if side.shape[-1] != width:
+            return Admission.WIDTH
+        if side.device != form.device:
+            return Admission.DEVICE
+        return Admission.GRAD if is_grad_enabled() and side.requires_grad else Admission.SERVED
+
+    def _examine(self, x: object) -> Admission:
         form = self.form
         if not isinstance(x, Tensor) or x.dim() == 0:
             return Admission.FORM
@@ -224,14 +249,26 @@ class Guard:
         return f"seat {self.counts.seat} refuses a call ({why.word}): it got {seen}, admitted is {admitted}"
 
 
-def first_parameter(host: nn.Module) -> str:
-    """Return the name of the first argument of a module's forward, or an empty string."""
-    names = [
+def parameters_of(host: nn.Module) -> tuple[str, ...]:
+    """Return the names of the arguments of a module's forward that may be given by position or by keyword, in order."""
+    return tuple(
         name
         for name, parameter in inspect.signature(host.forward).parameters.items()
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-    ]
-    return names[0] if names else ""
+    )
+
+
+def first_parameter(host: nn.Module) -> str:
+    """Return the name of the first argument of a module's forward, or an empty string."""
+    return next(iter(parameters_of(host)), "")
+
+
+def inputs_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], names: tuple[str, ...]) -> tuple[object, ...]:
+    """Return the inputs of a call in the order of ``names``; None for each where it was given anything else."""
+    rest = names[len(args) :]
+    if len(args) > len(names) or set(kwargs) != set(rest):
+        return (None,) * len(names)
+    return (*args, *(kwargs[name] for name in rest))
 
 
 def only_input(args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str) -> object:

@@ -14,7 +14,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.nn.modules import module as torch_module
 
 from pytest_frt.errors import SwapRefused
-from pytest_frt.seat.guard import Guard, first_parameter, only_input
+from pytest_frt.seat.guard import Guard, first_parameter, inputs_of, only_input, parameters_of
 from pytest_frt.seat.ledger import Admission
 
 SHARED: Final = tuple(name for name, value in vars(nn.Module()).items() if isinstance(value, dict | set))
@@ -130,20 +130,23 @@ class SeatModule(nn.Module):
 
 
 class AnsweringSeat(SeatModule):
-    """A seat module whose one input is the structure's input: the impl answers admitted calls, the host all others.
+    """A seat module that takes the structure's inputs: the impl answers admitted calls, the host all others.
+
+    A host module takes them as its first arguments, in the structure's order, by position or by keyword.
 
     Args:
         host: The module it stands in for.
         guard: Admission and counts of the seat.
-        run: Computes the answer to an admitted input.
+        run: Computes the answer to an admitted call.
         clear: Called before the host answers.
     """
 
     def __init__(
-        self, host: nn.Module, guard: Guard, run: Callable[[Tensor], Any], clear: Callable[[], None] | None = None
+        self, host: nn.Module, guard: Guard, run: Callable[..., Any], clear: Callable[[], None] | None = None
     ) -> None:
         super().__init__(host, guard)
         own = self.__dict__
+        own["_frt_names"] = parameters_of(host)[: 1 + len(guard.form.sides)]
         own["_frt_run"] = run
         own["_frt_clear"] = clear
         hooks = [own[name] for name in CALL_HOOKS] + [getattr(torch_module, f"_global{name}") for name in CALL_HOOKS]
@@ -154,7 +157,7 @@ class AnsweringSeat(SeatModule):
         """Answer a call. The short check admits what the long one has admitted before."""
         if is_dynamo_compiling():
             return self._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
-        if self._frt_guard.quick and len(args) == 1 and not kwargs:
+        if self._frt_guard.quick and len(args) == 1 and not kwargs and not self._frt_guard.form.sides:
             x = args[0]
             dtype, device, shapes, counts, eager, run, hooks = self._frt_fixed
             if (
@@ -171,11 +174,16 @@ class AnsweringSeat(SeatModule):
                 return run(x)
         return super().__call__(*args, **kwargs)
 
+    def _frt_inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[object, ...]:
+        if self._frt_guard.form.sides:
+            return inputs_of(args, kwargs, self._frt_names)
+        return (only_input(args, kwargs, self._frt_first),)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Examine a call, count it, and let the impl or the host answer."""
         guard: Guard = self._frt_guard
-        x = only_input(args, kwargs, self._frt_first)
-        why = guard.examine(x)
+        x, *sides = self._frt_inputs(args, kwargs)
+        why = guard.examine(x, tuple(sides))
         if is_dynamo_compiling():
             guard.traced(why, x)
         elif why is not Admission.SERVED:
@@ -183,7 +191,7 @@ class AnsweringSeat(SeatModule):
         elif not guard.serves(x):
             return self._frt_run_host(args, kwargs)
         if why is Admission.SERVED:
-            return self._frt_run(x)
+            return self._frt_run(x, *sides)
         if self._frt_clear is not None:
             self._frt_clear()
         return self._frt_run_host(args, kwargs)

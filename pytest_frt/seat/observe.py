@@ -58,6 +58,7 @@ class _Watch:
     Attributes:
         facts: The seat.
         fanout: True when each place of a pair returns an output of its own, False when the places form a chain.
+        inputs: Inputs of the structure; those after the first must have one row.
         order: Places in the order of the first complete round.
         called: Places called in the running round.
         given: Input of the producer in the running round. It is held, so that no tensor made later takes its storage.
@@ -67,6 +68,7 @@ class _Watch:
 
     facts: SeatFacts
     fanout: bool
+    inputs: int = 1
     calls: int = 0
     rows: list[int] = field(default_factory=list)
     dtypes: set[str] = field(default_factory=set)
@@ -88,6 +90,10 @@ class _Watch:
         self.rows.append(rows_of(x))
         self.dtypes.add(dtype_name(x.dtype))
         self.keyword |= keyword
+        if self.inputs > 1 and [side.shape[:-1].numel() for side in tensors[1:]] != [1] * (self.inputs - 1):
+            shapes = [tuple(side.shape) for side in tensors[1:]]
+            self.faults.setdefault(f"beside x it is given tensors of {shapes}, needs {self.inputs - 1} of one row")
+        self.dtypes |= {dtype_name(side.dtype) for side in tensors[1 : self.inputs]}
         self.given, self.made, self.version = x, None, _version(x)
         self.called = [self.facts.seat.places[0]]
         self._complete()
@@ -166,8 +172,12 @@ def observe(
     Returns:
         One observation per seat, in the order of ``seats``.
     """
-    outputs = {structure.name: len(structure.outputs) for structure in structures}
-    watches = [_Watch(seat, outputs[seat.structure] == len(seat.seat.places)) for seat in seats]
+    by_name = {structure.name: structure for structure in structures}
+    watches = [
+        _Watch(seat, len(of.outputs) == len(seat.seat.places), len(of.inputs))
+        for seat in seats
+        for of in [by_name[seat.structure]]
+    ]
     before: list[tuple[str, Before]] = []
     for watch in watches:
         producer, *others = watch.facts.seat.places

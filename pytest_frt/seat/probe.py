@@ -60,9 +60,13 @@ class Replay:
         return self.rows(self.seat.guard.form.rows[0])
 
     def rows(self, count: int) -> Tensor:
-        """Return ``count`` rows drawn from the host's own, repeated where there are too few, ``[count, width]``."""
+        """Return ``count`` rows drawn from the host's own, repeated where there are too few, ``[.., count, width]``.
+
+        There are as many axes as the host gives, since other inputs of the call are broadcast against them.
+        """
         flat = self.x.reshape(-1, self.x.shape[-1])
-        return flat[torch.arange(count, device=flat.device) % flat.shape[0]].contiguous()
+        rows = flat[torch.arange(count, device=flat.device) % flat.shape[0]].contiguous()
+        return rows.reshape(*(1,) * (self.x.dim() - rows.dim()), *rows.shape)
 
 
 def _filled(value: Value, known: Mapping[Given, Tensor]) -> Value:

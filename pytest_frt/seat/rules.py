@@ -158,6 +158,7 @@ def _sizes(at: Candidate, tensors: dict[str, Tensor]) -> dict[str, int]:
     }
     try:
         sizes = dims.solve(shapes, turned)
+        sizes |= {symbol: dims.evaluate(text, sizes) for symbol, text in (at.rule.sizes or {}).items()}
     except dims.SizeMismatch as fault:
         raise _NotThisSeam(Stage.SIZES, fault.message) from fault
     elements = sum(tensors[slot].numel() for slot in _matmul_slots(at.structure) & set(tensors))

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from pytest_frt.contracts.seat import PairSeat, SeatFacts
 from pytest_frt.contracts.structure import SeamRule, Structure
-from pytest_frt.errors import SpecError
 from pytest_frt.seat.weights import slot_tensors
 from pytest_frt.spec import dims
 
@@ -50,6 +49,16 @@ def _positional(module: nn.Module) -> tuple[int, int]:
 
 
 def _call(module: nn.Module, place: str, inputs: tuple[Tensor, ...]) -> Tensor | Differs:
+    """Return the one tensor that a module returns."""
+    out = _outputs(module, place, inputs)
+    if isinstance(out, Differs):
+        return out
+    if len(out) != 1:
+        return Differs(f"{place or 'the module'} returns {len(out)} tensors, the seam needs one")
+    return out[0]
+
+
+def _outputs(module: nn.Module, place: str, inputs: tuple[Tensor, ...]) -> list[Tensor] | Differs:
     must, may = _positional(module)
     if not must <= len(inputs) <= may:
         return Differs(
@@ -59,16 +68,21 @@ def _call(module: nn.Module, place: str, inputs: tuple[Tensor, ...]) -> Tensor |
         out = module(*inputs)
     except (TypeError, ValueError, RuntimeError) as fault:
         return Differs(f"{place or 'the module'} fails on a probe of shape {tuple(inputs[0].shape)}: {fault}")
-    if not isinstance(out, Tensor):
-        return Differs(f"{place or 'the module'} returns {type(out).__name__}, the seam needs one tensor")
-    return out
+    found = list(out) if type(out) is tuple else [out]
+    if odd := [type(one).__name__ for one in found if not isinstance(one, Tensor)]:
+        return Differs(f"{place or 'the module'} returns {odd[0]}, the seam needs tensors")
+    return found
 
 
-def _run_host(model: nn.Module, rule: SeamRule, facts: SeatFacts, x: Tensor) -> list[Tensor] | Differs:
+def _run_host(
+    model: nn.Module, rule: SeamRule, facts: SeatFacts, x: Tensor, sides: tuple[Tensor, ...]
+) -> list[Tensor] | Differs:
     places = facts.seat.places
     modules = [model.get_submodule(place) for place in places]
     outputs: list[Tensor] = []
-    if not isinstance(facts.seat, PairSeat) or rule.join == FANOUT:
+    if not isinstance(facts.seat, PairSeat):
+        return _outputs(modules[0], places[0], (x.clone(), *sides))
+    if rule.join == FANOUT:
         for module, place in zip(modules, places, strict=True):
             out = _call(module, place, (x.clone(),))
             if isinstance(out, Differs):
@@ -96,6 +110,8 @@ def compare(
 ) -> Same | Differs:
     """Run the host's modules and the reference on the same normal rows ``[1, 3, K]`` in the boundary dtype.
 
+    A module takes the structure's inputs as its first arguments, in the structure's order.
+
     Args:
         model: The host.
         structure: Structure of the seat.
@@ -103,22 +119,18 @@ def compare(
         facts: The seat.
         reference: The structure's reference.
         limit: Largest relative L2 error in units of the dtype's eps.
-
-    Raises:
-        SpecError: the structure has more than one required input.
     """
-    needed = [tensor for tensor in structure.inputs if not tensor.optional]
-    if len(needed) != 1:
-        raise SpecError(f"structure {structure.name} has {len(needed)} required inputs; a seam rule recognises one")
-    width = dims.evaluate(needed[0].shape[-1], facts.dims)
+    widths = {tensor.name: dims.evaluate(tensor.shape[-1], facts.dims) for tensor in structure.inputs}
+    first, *others = widths
     slots: Mapping[str, Tensor] = slot_tensors(model, facts)
-    like = next(iter(slots.values()))
-    x = torch.randn(1, ROWS, width, generator=torch.Generator().manual_seed(SEED)).to(like)
+    like, generator = next(iter(slots.values())), torch.Generator().manual_seed(SEED)
+    x = torch.randn(1, ROWS, widths[first], generator=generator).to(like)
+    sides = {name: torch.randn(1, widths[name], generator=generator).to(like) for name in others}
     with torch.no_grad():
-        got = _run_host(model, rule, facts, x)
+        got = _run_host(model, rule, facts, x, tuple(sides.values()))
         if isinstance(got, Differs):
             return got
-        want = reference(**{needed[0].name: x}, **slots, **facts.variant, **facts.constants)
+        want = reference(**{first: x}, **sides, **slots, **facts.variant, **facts.constants)
     expected = list(want) if isinstance(want, tuple) else [want]
     if len(got) != len(expected):
         return Differs(f"the seam returns {len(got)} tensors, the reference {len(expected)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_frt.contracts.device import DeviceSpec
 from pytest_frt.contracts.host import HostSpec, PhaseSpec
-from pytest_frt.contracts.structure import Limit, SlotSpec, Structure, TensorSpec
+from pytest_frt.contracts.structure import PER_CALL, Limit, SlotSpec, Structure, TensorSpec
 from pytest_frt.errors import SpecError
 from pytest_frt.spec import dims, seams
 from pytest_frt.spec.digest import bytes_digest
@@ -31,7 +31,9 @@ def _beside(folder: Path, file: str) -> str:
 
 
 def _tensors(items: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(item["name"], tuple(item["shape"]), item.get("optional", False)) for item in items)
+    return tuple(
+        TensorSpec(item["name"], tuple(item["shape"]), item.get("optional", False), item.get("where")) for item in items
+    )
 
 
 def _limits(items: list[dict[str, Any]]) -> tuple[Limit, ...]:
@@ -59,6 +61,22 @@ def _check_symbols(structure: Structure, path: Path) -> None:
                 dims.symbols(text)
             except SpecError as fault:
                 raise SpecError(f"{path}: {where}: {fault.message}", hint=fault.hint) from fault
+
+
+def _check_boundary(structure: Structure, path: Path) -> None:
+    """Check that rows are counted on the first input, and that what exists sometimes says when."""
+    first, *others = structure.inputs
+    if first.per_call or first.optional or not all(tensor.per_call or tensor.optional for tensor in others):
+        raise SpecError(
+            f"{path}: inputs: rows are counted on {first.name}, every other input has the first axis {PER_CALL!r}",
+            hint=f"write shape: [M, ...] for the first and [{PER_CALL}, ...] for the others",
+        )
+    if structure.outputs[0].where or structure.outputs[0].per_call:
+        raise SpecError(f"{path}: outputs.{structure.outputs[0].name}: the first output has rows in every variant")
+    for tensor in (*structure.inputs, *structure.outputs):
+        for axis, value in (tensor.where or {}).items():
+            if tensor in structure.inputs or value not in structure.variants.get(axis, ()):
+                raise SpecError(f"{path}: {tensor.name}.where: {axis}={value} is no variant of an output")
 
 
 def load_structure(folder: str | Path) -> Structure:
@@ -98,6 +116,7 @@ def load_structure(folder: str | Path) -> Structure:
         rowwise=content.get("rowwise", False),
     )
     _check_symbols(structure, path)
+    _check_boundary(structure, path)
     return structure
 
 

@@ -50,6 +50,7 @@ def expand(raw: Mapping[str, Any]) -> Iterator[SeamRule]:
             join=fields.get("join", ""),
             min_elements=fields.get("min_elements", 0),
             remaining=fields.get("remaining", False),
+            sizes=fields.get("sizes", {}),
         )
 
 

@@ -154,16 +154,20 @@ def test_bug_in_bind_is_not_a_refusal(toy: Toy, facts: SeatFacts) -> None:
     ("seat", "outputs", "reason"),
     [
         (RoutedSeat("blocks.0.mlp", "act"), 1, "routed"),
-        (ModuleSeat("blocks.0.mlp"), 3, "places"),
         (PairSeat("blocks.0.first", ("blocks.0.second",)), 3, "places"),
     ],
-    ids=["routed", "module_of_three", "pair_of_three"],
+    ids=["routed", "pair_of_three"],
 )
 def test_places_that_do_not_fit_the_outputs_are_refused(
     toy: Toy, facts: SeatFacts, seat: ModuleSeat, outputs: int, reason: str
 ) -> None:
     _, (refusal,) = bind(toy, replace(facts, seat=seat), module(nn.Identity()), outputs=outputs, scales={"x": 1.0})
     assert refusal.reason == reason
+
+
+def test_one_module_may_return_several_tensors(toy: Toy, facts: SeatFacts) -> None:
+    ((bound,), refused) = bind(toy, facts, module(nn.Identity()), outputs=3, scales={"x": 1.0})
+    assert (refused, bound.outputs, bound.shapes(torch.ones(2, 8))) == ((), (8, 8, 8), [(2, 8)] * 3)
 
 
 def test_fanout_that_returns_too_few_tensors_raises(toy: Toy, x: torch.Tensor) -> None:

@@ -63,8 +63,18 @@ class StaticFp8:
     bias: Tensor | None
 
 
-Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8
-Kind = TypeVar("Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8)
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Merged float32 weight [N, K] and bias [N]; up to ``rows`` inputs [1, K], by their bytes, with their outputs."""
+
+    weight: Tensor
+    bias: Tensor | None
+    rows: int
+    found: dict[bytes, Tensor]
+
+
+Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8 | Table
+Kind = TypeVar("Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8, Table)
 
 _TABLE: Final[dict[int, Held]] = {}
 # Numbers are never used twice: a graph compiled over a freed layer must fail, not read another layer's weights.

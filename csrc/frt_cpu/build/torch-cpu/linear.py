@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from . import ops
-from .held import DynamicInt8, Fp16Packed, Fp32Packed, Held, Plain, StaticFp8, WeightInt8, keep
+from .held import DynamicInt8, Fp16Packed, Fp32Packed, Held, Plain, StaticFp8, Table, WeightInt8, keep
 from .quantize import fp8_tensor, int8_rows
 from .support import packing_engine, unsupported
 
 FP16_MAX: Final = 65504.0
+TABLE_ROWS: Final = 64
 MATRIX: Final = 2
 FP16_PACK_ROWS: Final = 16384  # packing walks down whole columns: pieces of the output channels stay in cache
 INT8_K_MULTIPLE: Final = 16  # the weight-only op reads K sixteen codes at a time and does not look where K ends
@@ -60,6 +61,15 @@ def plain_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> Pa
     """Merge float32 weights, unpacked."""
     weight, bias = _merge("plain_linear", weights, biases)
     return _layer(ops.LIN_PLAIN, Plain(weight, bias), weight, width=4)
+
+
+def table_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:
+    """Merge float32 weights, unpacked, and keep the outputs of the first 64 different inputs of one row.
+
+    An input is found again by its bytes. One that is not in the table costs what ``plain_linear`` does.
+    """
+    weight, bias = _merge("table_linear", weights, biases)
+    return _layer(ops.LIN_TABLE, Table(weight, bias, TABLE_ROWS, {}), weight, width=4)
 
 
 def fp32_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = (), *, rows: int) -> PackedLinear:

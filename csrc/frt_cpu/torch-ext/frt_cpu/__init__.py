@@ -8,6 +8,7 @@ from .linear import (
     fp32_linear,
     int8_linear,
     plain_linear,
+    table_linear,
 )
 from .support import unsupported
 
@@ -19,5 +20,6 @@ __all__ = [
     "fp32_linear",
     "int8_linear",
     "plain_linear",
+    "table_linear",
     "unsupported",
 ]

@@ -11,6 +11,7 @@ import torch
 ENGINE: Final = "fbgemm"
 _NEEDS: Final = {
     "plain_linear": "",
+    "table_linear": "",
     "fp32_linear": "onednn",
     "fp16_linear": ENGINE,
     "int8_linear": "",
