@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pytest_frt.lab.taps import row_limit
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
     from pytest_frt.contracts.seat import SeatFacts
 
+SEAM_ELEMENTS = 8_388_608
+"""Most output elements kept per seat (32 MiB of float32): a vocabulary head keeps fewer rows than an FFN."""
 INDEX_LIMIT = 2**31
 """Elements of one tensor from which a signed 32-bit offset wraps around."""
 STACKED_ROWS = 256
@@ -24,6 +24,11 @@ MOST_CASE_ROWS = 256
 """Tallest case: open-ended bands stop here, and wide outputs lower (``row_limit``)."""
 SHORT_ROWS = 8
 """Bands up to this height are fed every row count they admit in turn; taller ones get their rows in one call."""
+
+
+def row_limit(seat: SeatFacts, seam_rows: int) -> int:
+    """Return how many rows to keep for a seat so that its outputs stay under ``SEAM_ELEMENTS``."""
+    return max(1, min(seam_rows, SEAM_ELEMENTS // max(seat.dims.values())))
 
 
 def largest_index(rows: tuple[int, int], dims: Mapping[str, int]) -> int:

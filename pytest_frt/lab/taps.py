@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 GROUPS = 4
 """Calls kept of a seat with several inputs: what comes with x belongs to one call, so that rows are not pooled."""
-SEAM_ELEMENTS = 8_388_608
-"""Most output elements kept per seat (32 MiB of float32): a vocabulary head keeps fewer rows than an FFN."""
 
 
 def rows_of(x: Tensor) -> int:
@@ -70,11 +68,6 @@ class SeatTap:
 
 def _each(output: Any, change: Callable[[Tensor], Tensor]) -> Any:  # noqa: ANN401 (what a module returns)
     return tuple(map(change, output)) if isinstance(output, tuple) else change(output)
-
-
-def row_limit(seat: SeatFacts, seam_rows: int) -> int:
-    """Return how many rows to keep for a seat so that its outputs stay under ``SEAM_ELEMENTS``."""
-    return max(1, min(seam_rows, SEAM_ELEMENTS // max(seat.dims.values())))
 
 
 @contextmanager

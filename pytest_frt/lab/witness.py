@@ -21,7 +21,8 @@ from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.errors import CheckpointError
 from pytest_frt.lab import calls, hosting
 from pytest_frt.lab.probes import probes, reseeded
-from pytest_frt.lab.taps import frozen, row_limit, tapping, zeroed
+from pytest_frt.lab.seam import row_limit
+from pytest_frt.lab.taps import frozen, tapping, zeroed
 from pytest_frt.measure.metrics import host_metrics
 from pytest_frt.seat.discover import discover
 from pytest_frt.seat.hostfacts import host_facts

@@ -68,7 +68,7 @@ def _outputs(module: nn.Module, place: str, inputs: tuple[Tensor, ...]) -> list[
         out = module(*inputs)
     except (TypeError, ValueError, RuntimeError) as fault:
         return Differs(f"{place or 'the module'} fails on a probe of shape {tuple(inputs[0].shape)}: {fault}")
-    found = list(out) if type(out) is tuple else [out]
+    found = list(out) if type(out) is tuple and len(out) > 1 else [out]  # a seat returns one tensor bare
     if odd := [type(one).__name__ for one in found if not isinstance(one, Tensor)]:
         return Differs(f"{place or 'the module'} returns {odd[0]}, the seam needs tensors")
     return found

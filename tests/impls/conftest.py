@@ -21,7 +21,11 @@ from pytest_frt.rules import seam
 from pytest_frt.seat import kernels
 
 REGISTRY = Registry.load()
-OWN = {name: entry for name, entry in REGISTRY.impls.items() if entry.impl.kernel == "pytest-frt/frt-cpu"}
+OWN = {
+    name: entry
+    for name, entry in REGISTRY.impls.items()
+    if entry.impl.kernel == "pytest-frt/frt-cpu" and len(REGISTRY.structures[entry.impl.structure].spec.inputs) == 1
+}
 UNITS = [(name, scheme) for name, entry in sorted(OWN.items()) for scheme in entry.impl.schemes]
 DIMS = {
     "decoder_ffn": {"D": 64, "F": 160},

@@ -42,7 +42,7 @@ def test_seat_that_is_never_called_fails(toy: Toy, x: Tensor) -> None:
 Patch = tuple[object, str, Callable[..., Any]]
 
 
-def _serves_everything(self: guard.Guard, x: Tensor) -> Admission:  # noqa: ARG001
+def _serves_everything(self: guard.Guard, x: Tensor, sides: tuple[Tensor, ...] = ()) -> Admission:  # noqa: ARG001
     return Admission.SERVED
 
 
@@ -70,7 +70,7 @@ def _never_gives_back(self: guard.Guard, because: str) -> None: ...
 def _counts_nothing(self: guard.Guard, why: Admission, x: object) -> None: ...
 
 
-def _other_thread_gets_host(self: guard.Guard, x: Tensor) -> Admission:  # noqa: ARG001
+def _other_thread_gets_host(self: guard.Guard, x: Tensor, sides: tuple[Tensor, ...] = ()) -> Admission:  # noqa: ARG001
     return Admission.SERVED if current_thread() is main_thread() else Admission.ROWS
 
 
