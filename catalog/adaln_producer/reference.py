@@ -67,4 +67,4 @@ def reference(  # noqa: PLR0913 (one keyword per slot, axis and constant of stru
     order = _ORDERS[style]
     piece = dict(zip(order, projected.chunk(len(order), -1), strict=True))  # [.., 1, D] each
     y = (_NORMS[norm](x, eps) * (1 + piece["scale"]) + piece["shift"]).to(x.dtype)
-    return (y, piece["gate"]) if "gate" in piece else y
+    return (y, piece["gate"].clone()) if "gate" in piece else y  # a seat returns memory of its own
