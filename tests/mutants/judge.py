@@ -54,13 +54,13 @@ class Remembered:
         self._oracle = oracle
         self._known: dict[tuple[str, bytes], Row] = {}
 
-    def reference(self, calls: Sequence[Tensor]) -> list[Row]:
+    def reference(self, given: Sequence[Given]) -> list[Row]:
         """Return the plain reference of each call."""
-        return self._get("exact", calls, self._oracle.reference)
+        return self._get("exact", given, self._oracle.reference)
 
-    def fake_quantised(self, calls: Sequence[Tensor]) -> list[Row]:
+    def fake_quantised(self, given: Sequence[Given]) -> list[Row]:
         """Return the fake-quantised reference of each call."""
-        return self._get("fake", calls, self._oracle.fake_quantised)
+        return self._get("fake", given, self._oracle.fake_quantised)
 
     @property
     def per_call(self) -> bool:
@@ -68,20 +68,26 @@ class Remembered:
         return self._oracle.per_call
 
     @property
+    def per_call_outputs(self) -> tuple[bool, ...]:
+        """Say what the oracle says."""
+        return self._oracle.per_call_outputs
+
+    @property
     def products(self) -> tuple[Product, ...]:
         """Say what the oracle says."""
         return self._oracle.products
 
     def variant(
-        self, calls: Sequence[Tensor], *, near: NearMiss | None, tapped: bool, product: Product | None = None
+        self, given: Sequence[Given], *, near: NearMiss | None, tapped: bool, product: Product | None = None
     ) -> list[Row]:
         """Return the reference or a near miss on each call."""
         name = f"{near.name if near else 'reference'} {tapped} {getattr(product, '__name__', '')}"
-        return self._get(name, calls, partial(self._oracle.variant, near=near, tapped=tapped, product=product))
+        return self._get(name, given, partial(self._oracle.variant, near=near, tapped=tapped, product=product))
 
-    def _get(self, which: str, calls: Sequence[Tensor], ask: Callable[[Sequence[Tensor]], list[Row]]) -> list[Row]:
-        keys = [(which, repr(tuple(x.shape)).encode() + x.contiguous().numpy().tobytes()) for x in calls]
-        missing = {key: x for key, x in zip(keys, calls, strict=True) if key not in self._known}
+    def _get(self, which: str, given: Sequence[Given], ask: Callable[[Sequence[Given]], list[Row]]) -> list[Row]:
+        inputs = [calls.of(one).x for one in given]
+        keys = [(which, repr(tuple(x.shape)).encode() + x.contiguous().numpy().tobytes()) for x in inputs]
+        missing = {key: one for key, one in zip(keys, given, strict=True) if key not in self._known}
         answers = ask(list(missing.values()))
         self._known |= dict(zip(missing, answers, strict=True))
         return [self._known[key] for key in keys]

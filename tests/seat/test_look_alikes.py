@@ -112,7 +112,7 @@ REFUSED = {
     "gain_of_a_thousandth": (Gained, "does not compute decoder_ffn"),
     "hidden_residual": (Residual, "does not compute decoder_ffn"),
     "second_input": (TwoInputs, "the seam gives 1"),
-    "returns_a_tuple": (Paired, "returns 2 tensors"),
+    "returns_a_tuple": (Paired, "returns NoneType"),
     "extra_parameter": (
         changed(lambda m: m.register_parameter("gain", nn.Parameter(torch.ones(8)))),
         "gain is no slot",
