@@ -240,7 +240,7 @@ def scale_drift(
             continue
         drawn = hosting.split(host, job.host).calibration
         passes = [partial(host.program.score, host.model, [sample], job.phase) for sample in drawn]
-        own = survey(host.model, passes, mine, scheme).scales
+        own = survey(host.model, passes, members(unit, seats), scheme).scales  # a ceiling is that of all points
         found |= {facts.id: _drift(scales[facts.id], own.get(facts.id, Scales())) for facts in mine}
     return found
 

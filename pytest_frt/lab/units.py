@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from pytest_frt.contracts.verdict import Refusal
+from pytest_frt.contracts.verdict import Measured, Refusal
 from pytest_frt.errors import KernelMismatch
 from pytest_frt.registry import load_impl, load_module
 from pytest_frt.seat import kernels
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.scheme import Scheme
     from pytest_frt.contracts.seat import SeatFacts
     from pytest_frt.seat.bind import BoundSeat
+    from pytest_frt.seat.calibrate import Survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,13 @@ class LoadedUnit:
 
 @dataclass(frozen=True, slots=True)
 class BoundUnit:
-    """A unit bound on a host: what will be attached, what refused, and the scales used."""
+    """A unit bound on a host: what will be attached, what refused, the scales used, and what to know of them."""
 
     loaded: LoadedUnit
     bound: tuple[BoundSeat, ...]
     refused: tuple[Refusal, ...]
     scales: dict[str, Scales]
+    notes: tuple[str, ...] = ()
 
 
 def load_scheme(file: str) -> Scheme:
@@ -100,8 +102,9 @@ def bind(
     mine = members(unit.ref, seats)
     scales: dict[str, Scales] = {}
     unseen: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
     if unit.scheme.statistic != NO_STATISTIC:
-        scales, unseen = _scales(model, unit, mine, scales_file, passes)
+        scales, unseen, notes = _scales(model, unit, mine, scales_file, passes)
     bound, refused = bind_unit(
         model,
         [seat for seat in mine if not any(refusal.at == seat.id for refusal in unseen)],
@@ -112,7 +115,7 @@ def bind(
         kernel=unit.kernel,
         rows=unit.ref.rows,
     )
-    return BoundUnit(unit, bound, (*unseen, *refused), scales)
+    return BoundUnit(unit, bound, (*unseen, *refused), scales, notes)
 
 
 def _scales(
@@ -121,9 +124,15 @@ def _scales(
     seats: list[SeatFacts],
     scales_file: str,
     passes: Callable[[], Iterable[Callable[[], object]]],
-) -> tuple[dict[str, Scales], tuple[Refusal, ...]]:
-    """Read or calibrate the static scales; seats that could not be calibrated are refused with their reason."""
+) -> tuple[dict[str, Scales], tuple[Refusal, ...], tuple[str, ...]]:
+    """Read or calibrate the static scales; seats that get none are refused with their reason."""
     if scales_file:
-        return load_artefact(scales_file), ()
+        return load_artefact(scales_file), (), ()
     found = survey(model, passes(), seats, unit.scheme)
-    return found.scales, tuple(Refusal("calibrate", "calibration", why, at=at) for at, why in found.refused.items())
+    return found.scales, tuple(_unscaled(found, at, why) for at, why in found.refused.items()), found.notes()
+
+
+def _unscaled(found: Survey, at: str, why: str) -> Refusal:
+    over = [one for one in found.over if one.seat == at]
+    measured = (Measured(f"ceiling.{one.point}", one.times, "<=", one.factor, one.points, at) for one in over)
+    return Refusal("calibrate", "ceiling" if over else "calibration", why, at=at, measured=tuple(measured))

@@ -185,3 +185,51 @@ def test_dynamic_codes_of_eight_bits_are_refused(kernel: ModuleType, monkeypatch
     part = unit.bind()
     monkeypatch.setattr(kernel.ops, "REDUCE_RANGE", False)
     assert unit.faults(part, {"rows": unit.rows(64)})
+
+
+def _groups_of_64(codes: Tensor, scale: Tensor, zero: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    pair = torch.arange(scale.shape[1]) // 2 * 2
+    return codes, scale[:, pair], zero[:, pair]
+
+
+INT4_FAULTS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]] = {
+    "groups_of_64": _groups_of_64,
+    "swapped_nibbles": lambda c, s, z: (c.unflatten(1, (-1, 2)).flip(-1).flatten(1), s, z),
+    "scale_of_the_next_group": lambda c, s, z: (c, s.roll(1, 1), z),
+    "zero_point_of_the_next_group": lambda c, s, z: (c, s, z.roll(1, 1)),
+    "zero_point_dropped": lambda c, s, z: (c, s, torch.zeros_like(z)),
+    "codes_from_1": lambda c, s, z: ((c + 1).clamp(max=15), s, z),
+}
+INT4 = [name for name, scheme in UNITS if scheme == "w4a16_decode"]
+
+
+@pytest.mark.parametrize("fault", INT4_FAULTS.values(), ids=INT4_FAULTS)
+@pytest.mark.parametrize("name", INT4)
+@torch.no_grad()
+def test_faulty_int4_pack_is_refused(
+    kernel: ModuleType, name: str, fault: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unit, sound = make_unit(name, "w4a16_decode", kernel), kernel.quantize.int4_groups
+    monkeypatch.setattr(kernel.linear, "int4_groups", lambda weight: fault(*sound(weight)))
+    assert unit.faults(unit.bind(), {"rows": unit.rows(256)})
+
+
+NEW = [one for one in UNITS if one[1] in {"w4a16_decode", "bf16_structural"}]
+DATA: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "gaussian": (lambda w: w, lambda x: x),
+    "outlier_channel_in": (lambda w: w, lambda x: x * torch.where(torch.arange(x.shape[-1]) == 3, 50.0, 1.0)),
+    "outlier_weights": (lambda w: w * torch.where(torch.arange(w.shape[-1]) % 29 == 3, 30.0, 1.0), lambda x: x),
+    "weights_of_one_sign": (torch.abs, torch.abs),
+}
+
+
+@pytest.mark.parametrize(("change", "feed"), DATA.values(), ids=DATA)
+@pytest.mark.parametrize(("name", "scheme"), NEW, ids=map("-".join, NEW))
+@torch.no_grad()
+def test_sound_part_holds_on_outliers(
+    kernel: ModuleType, name: str, scheme: str, change: Callable[[Tensor], Tensor], feed: Callable[[Tensor], Tensor]
+) -> None:
+    unit = make_unit(name, scheme, kernel)
+    weights = {slot: change(w) if w.dim() > 1 else w for slot, w in unit.seat.weights.items()}
+    unit = replace(unit, seat=replace(unit.seat, weights=weights))
+    assert unit.faults(unit.bind(), {"rows": feed(unit.rows())}) == {}

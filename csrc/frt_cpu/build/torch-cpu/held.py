@@ -63,8 +63,26 @@ class StaticFp8:
     bias: Tensor | None
 
 
-Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8
-Kind = TypeVar("Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8)
+@dataclass(frozen=True, slots=True)
+class GroupInt4:
+    """The op's packed codes, bfloat16 scales and zero points [K / 32, N, 2] over float32 ``channel`` [N], bias [N]."""
+
+    pack: Tensor
+    scales_and_zeros: Tensor
+    channel: Tensor
+    bias: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bf16:
+    """Merged bfloat16 weight [N, K] and float32 bias [N]."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8 | GroupInt4 | Bf16
+Kind = TypeVar("Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8, GroupInt4, Bf16)
 
 _TABLE: Final[dict[int, Held]] = {}
 # Numbers are never used twice: a graph compiled over a freed layer must fail, not read another layer's weights.

@@ -16,6 +16,8 @@ _NEEDS: Final = {
     "int8_linear": "",
     "dynamic_int8_linear": ENGINE,
     "fp8_linear": "",
+    "int4_linear": "",
+    "bf16_linear": "",
 }
 
 
