@@ -16,8 +16,10 @@ from pytest_frt.contracts.impl import Scales
 
 from .conftest import OWN, UNITS, VARIANTS, Unit, make_unit, outputs
 
-FIRST = {"decoder_ffn": "w_gate", "vision_ffn": "w_fc1", "linear_proj": "w", "qkv_pack": "w_q"}
-LAST = {"decoder_ffn": "w_down", "vision_ffn": "w_fc2", "linear_proj": "w", "qkv_pack": "w_v"}
+FIRST = {"decoder_ffn": "w_gate", "vision_ffn": "w_fc1", "qkv_pack": "w_q"}
+LAST = {"decoder_ffn": "w_down", "vision_ffn": "w_fc2", "qkv_pack": "w_v"}
+OUTPUTS_FIRST = frozenset({"vision_ffn", "norm_fused", "patch_projection"})
+"""Structures whose slots have their output channels along axis 0."""
 Sabotage = Callable[[Unit], Callable[[Tensor], object]]
 
 
@@ -58,7 +60,7 @@ def scaled_channel(slot: str, axis: int, factor: float) -> Callable[[Unit], Call
     def change(weight: Tensor) -> Tensor:
         factors = torch.ones(weight.shape[axis])
         factors[3] = factor
-        return weight * (factors if axis == 1 else factors[:, None])
+        return weight * factors.view([-1 if one == axis else 1 for one in range(weight.dim())])
 
     return lambda unit: with_slot(unit, slot, change)
 
@@ -70,12 +72,12 @@ def gain_of_one_percent(unit: Unit) -> Callable[[Tensor], object]:
 
 def wrong_output_channel(unit: Unit) -> Callable[[Tensor], object]:
     structure = unit.seat.structure
-    return scaled_channel(LAST[structure], 0 if structure == "vision_ffn" else 1, 2.0)(unit)
+    return scaled_channel(LAST.get(structure, "w"), 0 if structure in OUTPUTS_FIRST else 1, 2.0)(unit)
 
 
 def wrong_first_channel(unit: Unit) -> Callable[[Tensor], object]:
     structure = unit.seat.structure
-    return scaled_channel(FIRST[structure], 0 if structure == "vision_ffn" else 1, 3.0)(unit)
+    return scaled_channel(FIRST.get(structure, "w"), 0 if structure in OUTPUTS_FIRST else 1, 3.0)(unit)
 
 
 def zeros(unit: Unit) -> Callable[[Tensor], object]:
@@ -142,7 +144,7 @@ def other_gelu(unit: Unit) -> Callable[[Tensor], object]:
 
 OF_STRUCTURE: dict[Sabotage, tuple[str, ...]] = {
     swapped_gate_and_up: ("decoder_ffn",),
-    dropped_bias: ("linear_proj", "qkv_pack"),
+    dropped_bias: ("linear_proj", "qkv_pack", "norm_fused", "patch_projection"),
     dropped_norm_bias: ("vision_ffn",),
     swapped_key_and_value: ("qkv_pack",),
 }

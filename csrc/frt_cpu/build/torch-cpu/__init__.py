@@ -1,4 +1,4 @@
-"""Linear layers over packed, 16-bit, int8, int4 and FP8 weights for CPU; each is one op torch.compile keeps whole."""
+"""Linear layers over packed or short weights and layer norms for CPU; each is one op that torch.compile keeps whole."""
 
 from .linear import (
     PackedLinear,
@@ -11,9 +11,11 @@ from .linear import (
     int8_linear,
     plain_linear,
 )
+from .norm import HeldNorm, layer_norm
 from .support import unsupported
 
 __all__ = [
+    "HeldNorm",
     "PackedLinear",
     "bf16_linear",
     "dynamic_int8_linear",
@@ -22,6 +24,7 @@ __all__ = [
     "fp32_linear",
     "int4_linear",
     "int8_linear",
+    "layer_norm",
     "plain_linear",
     "unsupported",
 ]

@@ -2,9 +2,9 @@
 
 import torch
 
-ops = torch.ops.frt_cpu_0ceea6c
+ops = torch.ops.frt_cpu_c79a5ef
 
 
 def add_op_namespace_prefix(op_name: str) -> str:
     """Return the full name of an op of this build."""
-    return f"frt_cpu_0ceea6c::{op_name}"
+    return f"frt_cpu_c79a5ef::{op_name}"

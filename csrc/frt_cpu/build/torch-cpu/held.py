@@ -81,8 +81,17 @@ class Bf16:
     bias: Tensor | None
 
 
-Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8 | GroupInt4 | Bf16
-Kind = TypeVar("Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8, GroupInt4, Bf16)
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """Scale [D], shift [D] (float32) and epsilon of a layer norm."""
+
+    weight: Tensor
+    bias: Tensor
+    eps: float
+
+
+Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8 | GroupInt4 | Bf16 | Norm
+Kind = TypeVar("Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8, GroupInt4, Bf16, Norm)
 
 _TABLE: Final[dict[int, Held]] = {}
 # Numbers are never used twice: a graph compiled over a freed layer must fail, not read another layer's weights.

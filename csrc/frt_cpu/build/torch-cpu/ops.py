@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ._ops import add_op_namespace_prefix
-from .held import Bf16, DynamicInt8, Fp16Packed, Fp32Packed, GroupInt4, Plain, StaticFp8, WeightInt8, take
+from .held import Bf16, DynamicInt8, Fp16Packed, Fp32Packed, GroupInt4, Norm, Plain, StaticFp8, WeightInt8, take
 from .quantize import FP8_MAX, INT4_GROUP
 
 _NAMESPACE: Final = add_op_namespace_prefix("").rstrip(":")
@@ -84,6 +84,11 @@ def _bf16(rows: Tensor, handle: int) -> Tensor:
     return sums if held.bias is None else sums.add_(held.bias)
 
 
+def _norm(rows: Tensor, handle: int) -> Tensor:
+    held = take(handle, Norm)
+    return torch.layer_norm(rows, rows.shape[-1:], held.weight, held.bias, held.eps)
+
+
 def _fake(x: Tensor, handle: int, out_features: int) -> Tensor:  # noqa: ARG001 (the signature of the ops)
     return x.new_empty((*x.shape[:-1], out_features))
 
@@ -115,3 +120,4 @@ LIN_DYN8: Final = _op("lin_dyn8", _dyn8)
 LIN_FP8: Final = _op("lin_fp8", _fp8)
 LIN_W4: Final = _op("lin_w4", _w4)
 LIN_BF16: Final = _op("lin_bf16", _bf16)
+LAYER_NORM: Final = _op("layer_norm", _norm)
