@@ -40,7 +40,7 @@ class Ceiling:
     """How far the largest magnitude of a calibration point may lie over that of the others before it is said.
 
     Attributes:
-        factor: Multiple of the median over all points of the unit that are not dead.
+        factor: Multiple of the median over the points of all seats of a structure, dead ones left out.
         keeps_host: True when a seat with a point over it stays with the host; False when that is stated alone.
         because: Why this factor.
     """

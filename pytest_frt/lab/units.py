@@ -80,7 +80,12 @@ def load_unit(ref: UnitRef) -> LoadedUnit:
 
 def members(ref: UnitRef, seats: Iterable[SeatFacts]) -> list[SeatFacts]:
     """Return the seats a unit may take, in witness order."""
-    return [seat for seat in seats if seat.structure == ref.structure and (not ref.seats or seat.id in ref.seats)]
+    return [seat for seat in peers(ref, seats) if not ref.seats or seat.id in ref.seats]
+
+
+def peers(ref: UnitRef, seats: Iterable[SeatFacts]) -> list[SeatFacts]:
+    """Return every seat of a unit's structure: a ceiling is over all of them, whichever are still in the unit."""
+    return [seat for seat in seats if seat.structure == ref.structure]
 
 
 def bind(
@@ -99,12 +104,13 @@ def bind(
         scales_file: Calibration artefact, or empty to calibrate when the scheme needs scales.
         passes: Returns one zero-argument host run per calibration sample.
     """
-    mine = members(unit.ref, seats)
+    alike = peers(unit.ref, seats)
+    mine = members(unit.ref, alike)
     scales: dict[str, Scales] = {}
     unseen: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     if unit.scheme.statistic != NO_STATISTIC:
-        scales, unseen, notes = _scales(model, unit, mine, scales_file, passes)
+        scales, unseen, notes = _scales(model, unit, alike, scales_file, passes)
     bound, refused = bind_unit(
         model,
         [seat for seat in mine if not any(refusal.at == seat.id for refusal in unseen)],
@@ -121,15 +127,17 @@ def bind(
 def _scales(
     model: nn.Module,
     unit: LoadedUnit,
-    seats: list[SeatFacts],
+    alike: list[SeatFacts],
     scales_file: str,
     passes: Callable[[], Iterable[Callable[[], object]]],
 ) -> tuple[dict[str, Scales], tuple[Refusal, ...], tuple[str, ...]]:
-    """Read or calibrate the static scales; seats that get none are refused with their reason."""
+    """Read or calibrate the static scales of a unit; its seats that get none are refused with their reason."""
     if scales_file:
         return load_artefact(scales_file), (), ()
-    found = survey(model, passes(), seats, unit.scheme)
-    return found.scales, tuple(_unscaled(found, at, why) for at, why in found.refused.items()), found.notes()
+    found = survey(model, passes(), alike, unit.scheme)
+    mine = {seat.id for seat in members(unit.ref, alike)}
+    scales = {at: own for at, own in found.scales.items() if at in mine}
+    return scales, tuple(_unscaled(found, at, why) for at, why in found.refused.items() if at in mine), found.notes()
 
 
 def _unscaled(found: Survey, at: str, why: str) -> Refusal:

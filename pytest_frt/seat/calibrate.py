@@ -31,7 +31,7 @@ class Over:
         seat: Seat id.
         point: Point name.
         amax: Its largest magnitude, at the scheme's percentile across samples.
-        median: Of ``amax`` over the unit's points, dead ones left out.
+        median: Of ``amax`` over the points of all seats that give scales, dead points left out.
         points: Count of those points.
         factor: The ceiling: the multiple of the median that is allowed.
     """
