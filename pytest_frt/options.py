@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import pytest
 
 DIMENSIONS: Final = ("host", "structure", "impl", "scheme", "device", "phase", "record")
+ALSO: Final = {
+    "host": ", 'all', or a folder with host.yaml",
+    "scheme": ", or 'auto': fp8_static where the device multiplies FP8, else none",
+}
 TABLE: Final = "pytest_frt"
 
 
@@ -55,7 +59,7 @@ class Option(NamedTuple):
 
 def _dimension_options() -> Iterator[Option]:
     for name in DIMENSIONS:
-        also = ", 'all', or a folder with host.yaml" if name == "host" else ""
+        also = ALSO.get(name, "")
         yield Option(name, f"keep {name}s that match these globs{also} (repeatable, commas)", "list", ())
         yield Option(f"exclude-{name}", f"drop {name}s that match these globs (repeatable, commas)", "list", ())
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pytest_frt.contracts.device import DeviceFacts
-from pytest_frt.devices.probe import matches
+from pytest_frt.devices.probe import matches, present_facts
 from pytest_frt.errors import SpecError, UsageFault
+from pytest_frt.expand import EVERY
 from pytest_frt.options import BY_KEY, SELECTING, nearest
-from pytest_frt.registry import DeviceEntry, Registry
+from pytest_frt.registry import DeviceEntry, Registry, did_you_mean
 from pytest_frt.rules.fold import PLAN_GATES, RECORD_GATES
 from pytest_frt.run.config import RunConfig, Selection
+from pytest_frt.schemes._auto import AUTO, Choice, choose
 from pytest_frt.settings import Settings, run_config
 
 GATES = (*RECORD_GATES, *PLAN_GATES)
@@ -47,13 +49,15 @@ def wanted(settings: Settings, registry: Registry, facts: tuple[DeviceFacts, ...
         is_worker: See ``options.run_config``.
 
     Raises:
-        UsageFault: a value that cannot be used, or a gate or phase that does not exist.
+        UsageFault: a value that cannot be used, a gate, phase or scheme that does not exist, or an automatic scheme
+            that would be another on each of several devices.
         SpecError: a host folder or a device profile that cannot be read.
     """
     settings.profile = _profile(_devices(settings.get("device"), registry, facts))
     run = run_config(settings, threads=facts[0].threads, is_worker=is_worker)
     gates = _known("gate", settings.get("gate") or ("*",), GATES)
     run, registry, folders = _with_folders(run, registry, settings.base("host"))
+    run = _with_scheme(run, registry, facts)
     phases = {phase.name for entry in registry.hosts.values() for phase in entry.spec.phases}
     for option, globs in (("phase", run.selection.include), ("exclude-phase", run.selection.exclude)):
         _known(option, globs.get("phase", ()), phases)
@@ -109,3 +113,46 @@ def _with_folders(run: RunConfig, registry: Registry, base: Path) -> tuple[RunCo
         return run, registry, folders
     include = {**run.selection.include, "host": tuple(globs)}
     return replace(run, selection=Selection(include, run.selection.exclude)), registry, folders
+
+
+def _with_scheme(run: RunConfig, registry: Registry, facts: tuple[DeviceFacts, ...]) -> RunConfig:
+    """Put the scheme that ``auto`` is on the device of the run in its place, and say why where settings come from."""
+    include, exclude = run.selection.include, run.selection.exclude
+    globs = include.get("scheme", ())
+    _check_schemes(globs, registry)
+    if AUTO not in globs:
+        return run
+    drop = exclude.get("device", ())
+    devices = [
+        entry
+        for entry in _devices(include.get("device", ()), registry, facts)
+        if not any(fnmatchcase(entry.spec.name, glob) for glob in drop)
+    ]
+    choices = [choose(entry.spec.name, _facts_of(entry, facts)) for entry in devices]
+    if len({one.scheme for one in choices}) > 1:
+        said, last = "; ".join(map(str, choices)), choices[-1].device
+        raise UsageFault(f"--frt-scheme={AUTO}: {said}", hint=f"name one device, e.g. --frt-device={last}")
+    return _chosen(run, choices) if choices else run
+
+
+def _check_schemes(globs: Iterable[str], registry: Registry) -> None:
+    """Refuse a glob that matches neither a scheme nor ``auto``; entries that could not be read are told of later."""
+    offered = {scheme for entry in registry.impls.values() for scheme in entry.impl.schemes}
+    known = {*registry.schemes, *offered, AUTO}
+    faulty = {fault.name for fault in registry.broken if fault.group == "schemes"}
+    for glob in globs:
+        if glob not in EVERY and not any(fnmatchcase(name, glob) for name in known | faulty):
+            raise UsageFault(f"--frt-scheme={glob} matches no scheme", hint=did_you_mean(glob, known))
+
+
+def _facts_of(entry: DeviceEntry, facts: tuple[DeviceFacts, ...]) -> DeviceFacts | None:
+    """Return the facts of a present device with its architecture, which for a GPU takes torch to tell."""
+    found = next((one for one in facts if matches(entry.spec, one) is None), None)
+    return present_facts(found.kind) if found is not None and found.kind == "cuda" and not found.arch else found
+
+
+def _chosen(run: RunConfig, choices: Sequence[Choice]) -> RunConfig:
+    names = [one.scheme for one in choices] + [glob for glob in run.selection.include["scheme"] if glob != AUTO]
+    include = {**run.selection.include, "scheme": tuple(dict.fromkeys(names))}
+    origin = "; ".join([run.origins["scheme"], *map(str, choices)])
+    return replace(run, selection=Selection(include, run.selection.exclude), origins={**run.origins, "scheme": origin})

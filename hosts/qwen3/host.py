@@ -1,25 +1,21 @@
-"""Qwen3: a small decoder of the real class on seeded random weights, or a local checkpoint of that class."""
+"""Qwen3: a decoder with normed queries and keys, on seeded random weights or a local checkpoint of its class."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from torch import Tensor, nn
 
-from pytest_frt.sdk import BuildRequest, Checkpoint, FrtError, Sample
+from pytest_frt.sdk import BuildRequest, Checkpoint, Sample
 
-from .._shared import causal_lm, weights, windows
-from .._shared.library import quiet, require
+from .._shared import causal_lm, qwen, weights, windows
 from .._shared.spec import phase_named, phases_beside
 
 PHASES: Final = phases_beside(__file__)
 WINDOW: Final = PHASES["prefill"].timed_rows  # tokens of one sample
-TIES: Final = {"lm_head.weight": "model.embed_tokens.weight"}  # smaller models of the family tie the two
-VOCABULARY: Final = 512  # of the tiny host
 TINY: Final = {
-    "vocab_size": VOCABULARY,
+    "vocab_size": 512,
     "hidden_size": 64,
     "intermediate_size": 160,
     "num_hidden_layers": 2,
@@ -29,35 +25,47 @@ TINY: Final = {
     "max_position_embeddings": 1024,
     "tie_word_embeddings": False,
 }
+FULL: Final = {  # as published for Qwen3-8B
+    "vocab_size": 151936,
+    "hidden_size": 4096,
+    "intermediate_size": 12288,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "max_position_embeddings": 40960,
+    "rms_norm_eps": 1e-6,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0},
+    "tie_word_embeddings": False,
+}
+FAMILY: Final = qwen.Family(
+    host="qwen3",
+    model="Qwen3ForCausalLM",
+    config="Qwen3Config",
+    settings={"tiny": TINY, "full": FULL},
+    recipes={"tiny": weights.RECIPE, "full": qwen.IN_PLACE},
+    ties={"lm_head.weight": "model.embed_tokens.weight"},  # smaller models of the family tie the two
+)
 
 
 def build(request: BuildRequest) -> nn.Module:
-    """Build the host in float32 and evaluation mode.
+    """Build the host in evaluation mode: tiny in float32, full in bfloat16.
 
     Raises:
         MissingExtra: a package of the ``hosts`` extra is absent.
         CheckpointError: the checkpoint cannot be read or is not one of this class.
     """
-    library = require("transformers")
-    if (folder := _folder(request)) is not None:
-        return weights.load_pretrained(library.Qwen3ForCausalLM, folder, request.device)
-    with quiet():
-        model: nn.Module = library.Qwen3ForCausalLM(library.Qwen3Config(**TINY)).float()
-    weights.fill_fan_in(model, request.seed)
-    return model.eval().to(request.device)
+    return qwen.build(FAMILY, request)
 
 
 def checkpoint(request: BuildRequest) -> Checkpoint:
     """Return where the weights come from."""
-    folder = _folder(request)
-    return weights.synthetic(request.seed) if folder is None else weights.stored(folder, ties=TIES)
+    return qwen.checkpoint(FAMILY, request)
 
 
 def samples(request: BuildRequest) -> Iterator[Sample]:
     """Yield windows of random ids."""
-    vocabulary, folder = VOCABULARY, _folder(request)
-    if folder is not None:
-        vocabulary = weights.config_of(folder, require("transformers").Qwen3ForCausalLM)["vocab_size"]
+    vocabulary = qwen.configured(FAMILY, request).vocab_size
     yield from windows.random_windows(vocabulary, WINDOW, request.seed, request.device)
 
 
@@ -95,12 +103,3 @@ def compile(model: nn.Module, phase: str) -> None:  # noqa: A001 (a name of the 
     """Compile every decoder layer in place."""
     phase_named(PHASES, phase)
     causal_lm.compile_layers(model.get_submodule("model.layers"))
-
-
-def _folder(request: BuildRequest) -> Path | None:
-    """Return the checkpoint directory to load, or None for random weights."""
-    if request.checkpoint is not None:
-        return Path(request.checkpoint)
-    if request.size == "tiny":
-        return None
-    raise FrtError(f"qwen3 has no size {request.size!r}", hint="use tiny, with a checkpoint for trained weights")

@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Final, cast
 
+import torch
 from torch import Tensor, nn
 
 from pytest_frt.sdk import BindSeat, Impl, KernelUnavailable, Measured, Refusal, Scales
 
 from .seat_envelope import extremes, outside_envelope, refuse
 
-FP16_LAYER: Final = "fp16_linear"
-FP16_MAX: Final = 65504.0  # the pack clamps what is larger
+BF16_MAX: Final = torch.finfo(torch.bfloat16).max
+LARGEST: Final = {
+    "fp16_linear": 65504.0,  # the pack clamps what is larger
+    "bf16_linear": BF16_MAX,  # rounding makes an infinity of what is larger
+    "int4_linear": BF16_MAX / 2,  # the range of a group that holds it with either sign must stay finite
+}
 STATIC_LAYER: Final = "fp8_linear"
 ROWS_LAYER: Final = "fp32_linear"
 
@@ -85,19 +90,19 @@ def packer(
     layer = layers[seat.scheme]
     if reason := kernel.unsupported(layer):
         raise KernelUnavailable(f"{impl.kernel}: {reason}", hint="run on a machine whose torch build has it")
-    if layer == FP16_LAYER and (refusal := _beyond_fp16(impl, seat)) is not None:
+    if layer in LARGEST and (refusal := _beyond(impl, seat, LARGEST[layer])) is not None:
         return refusal
     return Packer(seat, scales, kernel, layer, transposed)
 
 
-def _beyond_fp16(impl: Impl, seat: BindSeat) -> Refusal | None:
+def _beyond(impl: Impl, seat: BindSeat, limit: float) -> Refusal | None:
     for slot, weight in seat.weights.items():
         low, high = extremes(weight)
         largest = max(-low, high)
-        if weight.dim() > 1 and largest > FP16_MAX:
+        if weight.dim() > 1 and largest > limit:
             return refuse(
                 "envelope",
-                f"the largest weight of slot {slot} is {largest:g}, {impl.name} takes up to {FP16_MAX:g}",
-                Measured(f"amax.{slot}", largest, "<=", FP16_MAX, weight.numel()),
+                f"the largest weight of slot {slot} is {largest:g}, {impl.name} takes up to {limit:g}",
+                Measured(f"amax.{slot}", largest, "<=", limit, weight.numel()),
             )
     return None

@@ -10,7 +10,7 @@ from torch import nn
 
 from pytest_frt.sdk import BindSeat, Impl, Refusal, Scales
 
-LAYERS: Final = {"fp8_static": "fp8_linear"}
+LAYERS: Final = {"fp8_static": "fp8_linear", "fp8_static_keep_outliers": "fp8_linear"}
 
 
 def bind(seat: BindSeat, scales: Scales, kernel: ModuleType) -> nn.Module | Refusal:
@@ -23,10 +23,13 @@ IMPL = Impl(
     name="torch_fp8",
     structure="decoder_ffn",
     version=1,
-    schemes=("fp8_static",),
+    schemes=("fp8_static", "fp8_static_keep_outliers"),
     kernel="pytest-frt/frt-cpu",
-    rows={"fp8_static": (1, 512)},
+    rows={"fp8_static": (1, 512), "fp8_static_keep_outliers": (1, 512)},
     variants={"activation": ("gelu_tanh", "silu"), "norm": ("none",), "residual": ("none",)},
     dims={"D": (16, 16384), "F": (16, 16384)},
-    points={"fp8_static": ("x_after_norm", "act_after_mul")},
+    points={
+        "fp8_static": ("x_after_norm", "act_after_mul"),
+        "fp8_static_keep_outliers": ("x_after_norm", "act_after_mul"),
+    },
 )

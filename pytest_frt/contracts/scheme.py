@@ -36,6 +36,21 @@ class SeamLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Ceiling:
+    """How far the largest magnitude of a calibration point may lie over that of the others before it is said.
+
+    Attributes:
+        factor: Multiple of the median over the points of all seats of a structure, dead ones left out.
+        keeps_host: True when a seat with a point over it stays with the host; False when that is stated alone.
+        because: Why this factor.
+    """
+
+    factor: float
+    keeps_host: bool
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class Scheme:
     """One precision profile.
 
@@ -53,6 +68,7 @@ class Scheme:
         min_scale: Smallest static scale: a point that was always zero gets it, since a scale of 0 divides by zero.
         products: How ``x w`` may leave a matmul rounded: ``(x w, w[K, N]) -> x w`` in float64. Empty where the scheme's
             matmuls leave what they sum.
+        ceiling: Of the statistic; None where there is none.
     """
 
     name: str
@@ -67,3 +83,4 @@ class Scheme:
     per_call: bool = True
     min_scale: float = 1e-8
     products: tuple[Callable[[Tensor, Tensor], Tensor], ...] = ()
+    ceiling: Ceiling | None = None

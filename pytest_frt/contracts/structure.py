@@ -77,6 +77,9 @@ class SeamRule:
             consumer hands it on.
         min_elements: Smallest count of matmul weight elements worth a seat.
         remaining: True when the rule takes only modules that no seat of another rule covers.
+        layer: What must own the slots that say what is computed: ``linear`` (matmul slots; ``x w' + b``), ``patches``
+            (matmul slots; a convolution that meets every element once, its kernel read as ``[out, everything else]``) or
+            ``norm`` (norm slots; it has an epsilon and vectors).
     """
 
     name: str
@@ -93,6 +96,7 @@ class SeamRule:
     min_elements: int = 0
     remaining: bool = False
     sizes: dict[str, str] | None = None
+    layer: str = "linear"
 
 
 @dataclass(frozen=True, slots=True)

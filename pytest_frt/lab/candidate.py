@@ -48,10 +48,13 @@ def _calibration(job: CandidateJob, units: Iterable[BoundUnit], drawn: hosting.S
         return None
     file = Path(job.out) / "scales.safetensors"
     count = len(drawn.calibration)
-    save_artefact(file, scales, {"samples": count, "data": hosting.samples_digest(drawn.calibration)})
+    notes = [note for unit in units for note in unit.notes]
+    said = {"notes": "; ".join(notes)} if notes else {}
+    more = f"; {notes[0]}, {len(notes) - 1} more such notes in the artefact" if notes else ""
+    save_artefact(file, scales, {"samples": count, "data": hosting.samples_digest(drawn.calibration), **said})
     return CalibrationFacts(
         artefact=FileDigest("calibration/scales.safetensors", file_digest(file)),
-        method=f"amax per tensor, max within a sample, percentile across {count} samples",
+        method=f"amax per tensor, max within a sample, percentile across {count} samples{more}",
         samples=count,
         data_digest=hosting.samples_digest(drawn.calibration),
         heldout_digest=hosting.samples_digest(drawn.heldout),

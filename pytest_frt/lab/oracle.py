@@ -18,7 +18,7 @@ from pytest_frt.contracts.seat import SeatFacts
 from pytest_frt.lab import calls, hosting, seam
 from pytest_frt.lab.calls import Call, Given
 from pytest_frt.lab.near import NearMiss, entered, pooled
-from pytest_frt.lab.units import NO_STATISTIC, load_scheme, members
+from pytest_frt.lab.units import NO_STATISTIC, load_scheme, members, peers
 from pytest_frt.measure.metrics import incomparable, seam_metrics
 from pytest_frt.registry import load_module
 from pytest_frt.seat.artefact import load_artefact
@@ -249,7 +249,7 @@ def scale_drift(
             continue
         drawn = hosting.split(host, job.host).calibration
         passes = [partial(host.program.score, host.model, [sample], job.phase) for sample in drawn]
-        own = survey(host.model, passes, mine, scheme).scales
+        own = survey(host.model, passes, peers(unit, seats), scheme).scales
         found |= {facts.id: _drift(scales[facts.id], own.get(facts.id, Scales())) for facts in mine}
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from pytest_frt.contracts.verdict import Refusal
+from pytest_frt.contracts.verdict import Measured, Refusal
 from pytest_frt.errors import KernelMismatch
 from pytest_frt.registry import load_impl, load_module
 from pytest_frt.seat import kernels
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.scheme import Scheme
     from pytest_frt.contracts.seat import SeatFacts
     from pytest_frt.seat.bind import BoundSeat
+    from pytest_frt.seat.calibrate import Survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,13 @@ class LoadedUnit:
 
 @dataclass(frozen=True, slots=True)
 class BoundUnit:
-    """A unit bound on a host: what will be attached, what refused, and the scales used."""
+    """A unit bound on a host: what will be attached, what refused, the scales used, and what to know of them."""
 
     loaded: LoadedUnit
     bound: tuple[BoundSeat, ...]
     refused: tuple[Refusal, ...]
     scales: dict[str, Scales]
+    notes: tuple[str, ...] = ()
 
 
 def load_scheme(file: str) -> Scheme:
@@ -78,7 +80,12 @@ def load_unit(ref: UnitRef) -> LoadedUnit:
 
 def members(ref: UnitRef, seats: Iterable[SeatFacts]) -> list[SeatFacts]:
     """Return the seats a unit may take, in witness order."""
-    return [seat for seat in seats if seat.structure == ref.structure and (not ref.seats or seat.id in ref.seats)]
+    return [seat for seat in peers(ref, seats) if not ref.seats or seat.id in ref.seats]
+
+
+def peers(ref: UnitRef, seats: Iterable[SeatFacts]) -> list[SeatFacts]:
+    """Return every seat of a unit's structure: a ceiling is over all of them, whichever are still in the unit."""
+    return [seat for seat in seats if seat.structure == ref.structure]
 
 
 def bind(
@@ -97,11 +104,13 @@ def bind(
         scales_file: Calibration artefact, or empty to calibrate when the scheme needs scales.
         passes: Returns one zero-argument host run per calibration sample.
     """
-    mine = members(unit.ref, seats)
+    alike = peers(unit.ref, seats)
+    mine = members(unit.ref, alike)
     scales: dict[str, Scales] = {}
     unseen: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
     if unit.scheme.statistic != NO_STATISTIC:
-        scales, unseen = _scales(model, unit, mine, scales_file, passes)
+        scales, unseen, notes = _scales(model, unit, alike, scales_file, passes)
     bound, refused = bind_unit(
         model,
         [seat for seat in mine if not any(refusal.at == seat.id for refusal in unseen)],
@@ -112,18 +121,26 @@ def bind(
         kernel=unit.kernel,
         rows=unit.ref.rows,
     )
-    return BoundUnit(unit, bound, (*unseen, *refused), scales)
+    return BoundUnit(unit, bound, (*unseen, *refused), scales, notes)
 
 
 def _scales(
     model: nn.Module,
     unit: LoadedUnit,
-    seats: list[SeatFacts],
+    alike: list[SeatFacts],
     scales_file: str,
     passes: Callable[[], Iterable[Callable[[], object]]],
-) -> tuple[dict[str, Scales], tuple[Refusal, ...]]:
-    """Read or calibrate the static scales; seats that could not be calibrated are refused with their reason."""
+) -> tuple[dict[str, Scales], tuple[Refusal, ...], tuple[str, ...]]:
+    """Read or calibrate the static scales of a unit; its seats that get none are refused with their reason."""
     if scales_file:
-        return load_artefact(scales_file), ()
-    found = survey(model, passes(), seats, unit.scheme)
-    return found.scales, tuple(Refusal("calibrate", "calibration", why, at=at) for at, why in found.refused.items())
+        return load_artefact(scales_file), (), ()
+    found = survey(model, passes(), alike, unit.scheme)
+    mine = {seat.id for seat in members(unit.ref, alike)}
+    scales = {at: own for at, own in found.scales.items() if at in mine}
+    return scales, tuple(_unscaled(found, at, why) for at, why in found.refused.items() if at in mine), found.notes()
+
+
+def _unscaled(found: Survey, at: str, why: str) -> Refusal:
+    over = [one for one in found.over if one.seat == at]
+    measured = (Measured(f"ceiling.{one.point}", one.times, "<=", one.factor, one.points, at) for one in over)
+    return Refusal("calibrate", "ceiling" if over else "calibration", why, at=at, measured=tuple(measured))

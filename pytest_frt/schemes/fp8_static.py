@@ -7,7 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from pytest_frt.contracts.scheme import Scheme, SeamLimits
+from pytest_frt.contracts.scheme import Ceiling, Scheme, SeamLimits
 from pytest_frt.errors import SpecError
 from pytest_frt.schemes._formats import E4M3_MAX, e4m3
 
@@ -41,6 +41,7 @@ SCHEME = Scheme(
     per_call=False,
     format_max=FORMAT_MAX,
     percentile=100.0,
+    ceiling=Ceiling(20.0, keeps_host=False, because="docs/adr/0010-schemes-and-seats.md#the-ceiling"),
     limits=SeamLimits(
         reference_factor=2.0,
         floor=0.006,

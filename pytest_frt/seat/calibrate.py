@@ -17,10 +17,43 @@ from pytest_frt.errors import CalibrationRefused
 from pytest_frt.seat.artefact import load_artefact, save_artefact
 from pytest_frt.seat.hooks import watching
 
-__all__ = ["Survey", "calibrate", "load_artefact", "save_artefact", "survey"]
+__all__ = ["Over", "Survey", "calibrate", "load_artefact", "save_artefact", "survey"]
 
 NO_STATISTIC = "none"
 AMAX = "amax"
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A point over the scheme's ceiling.
+
+    Attributes:
+        seat: Seat id.
+        point: Point name.
+        amax: Its largest magnitude, at the scheme's percentile across samples.
+        median: Of ``amax`` over the points of all seats that give scales, dead points left out.
+        points: Count of those points.
+        factor: The ceiling: the multiple of the median that is allowed.
+    """
+
+    seat: str
+    point: str
+    amax: float
+    median: float
+    points: int
+    factor: float
+
+    @property
+    def times(self) -> float:
+        """``amax`` over the median."""
+        return self.amax / self.median
+
+    def __str__(self) -> str:
+        """Name point and numbers."""
+        return (
+            f"point {self.point} reaches {self.amax:.6g}, {self.times:.4g} times the median {self.median:.6g} "
+            f"of {self.points} points (ceiling {self.factor:g})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +67,8 @@ class Survey:
         amax: ``<seat>|<point>`` to the largest magnitude per sample, in the order of the samples that reached it.
         samples: Count of samples run.
         method: How the scales follow from ``amax``.
+        over: Points over the scheme's ceiling, the furthest first. Where the scheme keeps such seats on the host they
+            are among the refused.
     """
 
     scales: dict[str, Scales]
@@ -42,6 +77,12 @@ class Survey:
     amax: dict[str, tuple[float, ...]]
     samples: int
     method: str
+    over: tuple[Over, ...] = ()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what to know of the scales: points over the ceiling, and dead ones."""
+        high = (f"{one.seat}: {one}" for one in self.over)
+        return (*high, *(f"{place} was zero in all {self.samples} samples" for place in self.dead))
 
 
 @dataclass
@@ -83,10 +124,24 @@ def _fault(name: str, point: _Point, samples: int) -> str:
     return f"point {name} held NaN or Inf in sample {bad[0] + 1} of {samples}" if bad else ""
 
 
-def _scale(point: _Point, scheme: Scheme) -> float:
+def _peak(point: _Point, scheme: Scheme) -> float:
     peaks = np.asarray(list(point.by_sample.values()), dtype=np.float64)
-    peak = float(np.percentile(peaks, scheme.percentile, method="linear"))
-    return float(np.float32(max(peak / scheme.format_max, scheme.min_scale)))
+    return float(np.percentile(peaks, scheme.percentile, method="linear"))
+
+
+def _scale(point: _Point, scheme: Scheme) -> float:
+    return float(np.float32(max(_peak(point, scheme) / scheme.format_max, scheme.min_scale)))
+
+
+def _over(sound: Mapping[str, Mapping[str, _Point]], scheme: Scheme) -> tuple[Over, ...]:
+    """Return the points over the scheme's ceiling, the furthest first; ``sound`` holds points that give a scale."""
+    peaks = {(seat, name): _peak(point, scheme) for seat, own in sound.items() for name, point in own.items()}
+    live = [peak for peak in peaks.values() if peak > 0]
+    if scheme.ceiling is None or not live:
+        return ()
+    median, factor = float(np.median(live)), scheme.ceiling.factor
+    found = [Over(*place, peak, median, len(live), factor) for place, peak in peaks.items() if peak > factor * median]
+    return tuple(sorted(found, key=lambda one: -one.amax))
 
 
 def _run(model: nn.Module, passes: Iterable[Callable[[], object]], points: Sequence[tuple[str, _Point]]) -> int:
@@ -108,7 +163,8 @@ def survey(
 
     A scale is ``max(p / format_max, min_scale)`` rounded to float32, with ``p`` the scheme's percentile (linear)
     over samples of the largest magnitude within each. A seat with a point that was never seen, was first seen
-    after the first sample, or held NaN or Inf is refused; the others go on.
+    after the first sample, or held NaN or Inf is refused; the others go on. Where the scheme has a ceiling, the points
+    over it are named, and their seats refused if the scheme keeps them on the host: the median is that of ``seats``.
 
     Args:
         model: The unattached host.
@@ -132,19 +188,25 @@ def survey(
 
 
 def _derive(points: Mapping[str, Mapping[str, _Point]], scheme: Scheme, count: int) -> Survey:
-    scales: dict[str, Scales] = {}
-    refused: dict[str, str] = {}
-    for seat, own in points.items():
-        faults = [fault for name, point in own.items() if (fault := _fault(name, point, count))]
-        if faults:
-            refused[seat] = "; ".join(faults)
-        else:
-            scales[seat] = Scales({name: _scale(point, scheme) for name, point in own.items()})
+    faults = {
+        seat: "; ".join(fault for name, point in own.items() if (fault := _fault(name, point, count)))
+        for seat, own in points.items()
+    }
+    over = _over({seat: own for seat, own in points.items() if not faults[seat]}, scheme)
+    if scheme.ceiling is not None and scheme.ceiling.keeps_host:
+        for one in reversed(over):
+            faults[one.seat] = f"{one}: {scheme.name} leaves the seat to the host"
+    scales = {
+        seat: Scales({name: _scale(point, scheme) for name, point in own.items()})
+        for seat, own in points.items()
+        if not faults[seat]
+    }
     flat = {f"{seat}|{name}": point for seat, own in points.items() for name, point in own.items()}
     amax = {place: tuple(point.by_sample.values()) for place, point in flat.items()}
     dead = tuple(place for place, peaks in amax.items() if peaks and max(peaks) == 0)
     method = f"max |x| within a sample, p{scheme.percentile:g} (linear) across samples, over {scheme.format_max:g}"
-    return Survey(scales, refused, dead, amax, count, method)
+    refused = {seat: fault for seat, fault in faults.items() if fault}
+    return Survey(scales, refused, dead, amax, count, method, over)
 
 
 def calibrate(

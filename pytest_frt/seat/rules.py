@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
+import torch
 from torch import Tensor, nn
 
 from pytest_frt.contracts.seat import ModuleSeat, PairSeat, PointAt, Seat, SeatFacts, SlotRef
@@ -12,9 +13,18 @@ from pytest_frt.contracts.structure import SeamRule, Structure
 from pytest_frt.errors import FrtError
 from pytest_frt.seat import tree
 from pytest_frt.seat.activations import Unidentified, identify
-from pytest_frt.seat.seam_probe import Differs, Reference, compare
+from pytest_frt.seat.seam_probe import ROWS, SEED, Differs, Reference, Same, compare
+from pytest_frt.seat.weights import slot_tensors
 from pytest_frt.spec import dims
-from pytest_frt.spec.seams import ACTIVATION_AXIS, ACTIVATION_LIMIT, SEAM_LIMIT
+from pytest_frt.spec.seams import (
+    ACTIVATION_AXIS,
+    ACTIVATION_LIMIT,
+    DECIDING,
+    EPSILON,
+    NORM,
+    PATCHES,
+    SEAM_LIMIT,
+)
 
 
 class Stage(IntEnum):
@@ -84,6 +94,11 @@ class Candidate:
         module = tree.child_of(self.parent, child)
         return (module if isinstance(module, nn.Module) else None), name
 
+    def deciding(self) -> list[str]:
+        """Return the slots whose owners say what the rule's modules compute, sorted."""
+        role = DECIDING[self.rule.layer]
+        return sorted(slot.name for slot in self.structure.slots if slot.role == role and slot.name in self.rule.slots)
+
     def limit(self, metric: str) -> float:
         """Return a discovery limit of the structure."""
         return next(limit.value for limit in self.structure.discovery if limit.metric == metric)
@@ -94,15 +109,15 @@ def _matmul_slots(structure: Structure) -> set[str]:
 
 
 def present(at: Candidate) -> bool:
-    """Return whether every place exists and every matmul slot has an owner that multiplies with a matrix."""
+    """Return whether every place exists and every deciding slot has an owner of the rule's kind of layer."""
     if not all(isinstance(tree.child_of(at.parent, place), nn.Module) for place in at.rule.places):
         return False
-    owners = [at.owner(slot)[0] for slot in _matmul_slots(at.structure) & set(at.rule.slots)]
-    return all(owner is not None and tree.is_matrix_layer(owner) for owner in owners)
+    owners = [at.owner(slot)[0] for slot in at.deciding()]
+    return all(owner is not None and tree.KINDS[at.rule.layer].recognised(owner) for owner in owners)
 
 
 def _check_modules(at: Candidate) -> None:
-    """Check that the modules can be replaced, whatever they compute, and that what should be a linear is one."""
+    """Check that the modules can be replaced, whatever they compute, and that its layers are what they look like."""
     for place in at.places():
         module = at.model.get_submodule(place)
         for inner in module.modules():
@@ -113,9 +128,9 @@ def _check_modules(at: Candidate) -> None:
                 raise _NotThisSeam(Stage.MODULES, f"forward of {name} is patched on the instance")
         if tree.drops_out(module):
             raise _NotThisSeam(Stage.MODULES, f"{place or 'the model'} is in training mode and drops values at random")
-    for slot in sorted(_matmul_slots(at.structure) & set(at.rule.slots)):
+    for slot in at.deciding():
         owner, _ = at.owner(slot)
-        if owner is not None and (why := tree.why_not_linear(owner)):
+        if owner is not None and (why := tree.KINDS[at.rule.layer].why_not(owner)):
             where = at.rule.slots[slot].rpartition(".")[0] or "the module"
             raise _NotThisSeam(Stage.MODULES, f"{where}: {why}")
 
@@ -153,8 +168,8 @@ def _tensors(at: Candidate) -> dict[str, Tensor]:
 def _sizes(at: Candidate, tensors: dict[str, Tensor]) -> dict[str, int]:
     shapes = {slot.name: slot.shape for slot in at.structure.slots}
     turned = {
-        slot: tuple(reversed(tensor.shape)) if slot in at.rule.transpose else tuple(tensor.shape)
-        for slot, tensor in tensors.items()
+        slot: tuple(reversed(shape)) if slot in at.rule.transpose else tuple(shape)
+        for slot, shape in ((slot, tree.as_matrix(tensor).shape) for slot, tensor in tensors.items())
     }
     try:
         sizes = dims.solve(shapes, turned)
@@ -220,11 +235,44 @@ def _facts(at: Candidate) -> SeatFacts:
     )
 
 
+def _joined(reference: Reference) -> Reference:
+    """Return a reference of one output that joins what lies before its last axis, as a module that views patches."""
+
+    def joined(**keywords: object) -> Tensor:
+        y = reference(**keywords)
+        return y.flatten(0, -2) if isinstance(y, Tensor) else y[0]
+
+    return joined
+
+
 def _check_values(at: Candidate, facts: SeatFacts) -> None:
     """Check that the modules compute the reference."""
-    verdict = compare(at.model, at.structure, at.rule, facts, at.reference, at.limit(SEAM_LIMIT))
+
+    def held(reference: Reference) -> Same | Differs:
+        return compare(at.model, at.structure, at.rule, facts, reference, at.limit(SEAM_LIMIT))
+
+    verdict = held(at.reference)
+    if isinstance(verdict, Differs) and at.rule.layer == PATCHES:
+        verdict = held(_joined(at.reference))
     if isinstance(verdict, Differs):
         raise _NotThisSeam(Stage.VALUES, verdict.reason)
+    if at.rule.layer == NORM:
+        _check_epsilon(at, facts)
+
+
+def _check_epsilon(at: Candidate, facts: SeatFacts) -> None:
+    """Check a norm on rows whose variance is the epsilon read off it: larger rows do not show what it really adds."""
+    x_name, slots, eps = at.structure.inputs[0].name, slot_tensors(at.model, facts), facts.constants[EPSILON]
+    width, like = dims.evaluate(at.structure.inputs[0].shape[-1], facts.dims), next(iter(slots.values()))
+    x = torch.randn(ROWS, width, generator=torch.Generator().manual_seed(SEED)).mul(max(eps, 0.0) ** 0.5).to(like)
+    with torch.no_grad():
+        got = at.model.get_submodule(facts.seat.places[0])(x.clone())
+        want = at.reference(**{x_name: x}, **slots, **facts.variant, **facts.constants)
+    wide = want.double() if isinstance(want, Tensor) else want[0].double()
+    error, limit = float((got.double() - wide).norm() / wide.norm()) / torch.finfo(x.dtype).eps, at.limit(SEAM_LIMIT)
+    if not error <= limit:  # NaN is no pass
+        reason = f"{eps:g} is not the epsilon it adds: error {error:.3g} eps on rows of that variance, limit {limit:g}"
+        raise _NotThisSeam(Stage.VALUES, reason)
 
 
 def match(at: Candidate) -> SeatFacts | Refused:

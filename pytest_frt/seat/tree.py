@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from pytest_frt.spec.seams import LINEAR, NORM, PATCHES
+
 EPS_NAMES = ("eps", "variance_epsilon", "epsilon")
 MATRIX = 2
 """Axes of a weight matrix."""
+CONVOLUTIONS = (nn.Conv1d.forward, nn.Conv2d.forward, nn.Conv3d.forward)
 
 
 def join(parent: str, child: str) -> str:
@@ -91,12 +95,58 @@ def is_matrix_layer(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) or (weight is not None and weight.dim() == MATRIX)
 
 
+def as_matrix(tensor: Tensor) -> Tensor:
+    """Return a kernel ``[out, ...]`` of a convolution as ``[out, everything else]``, other tensors as they are."""
+    return tensor.flatten(1) if tensor.dim() > MATRIX else tensor
+
+
+def is_convolution(module: nn.Module) -> bool:
+    """Return whether a module moves a kernel over its input in steps (a pooling does so without output channels)."""
+    return all(hasattr(module, name) for name in ("kernel_size", "stride", "padding", "out_channels"))
+
+
+def why_not_patches(module: nn.Module) -> str:
+    """Return why a convolution is no matrix over patches that lie side by side; empty when it is."""
+    if type(module).forward not in CONVOLUTIONS:
+        return f"its forward is {type(module).__qualname__}'s own, not that of a plain convolution"
+    if parametrize.is_parametrized(module):
+        return "its weight is parametrised"
+    facts = {name: getattr(module, name) for name in ("kernel_size", "stride", "padding", "dilation", "groups")}
+    none, ones = (0,) * len(facts["kernel_size"]), (1,) * len(facts["kernel_size"])
+    checks = (
+        (facts["stride"] == facts["kernel_size"], "its stride {stride} is not its kernel_size {kernel_size}"),
+        (facts["padding"] in (none, "valid"), "its padding is {padding}, a patch has none"),
+        (facts["dilation"] == ones, "its dilation is {dilation}, a patch has {ones}"),
+        (facts["groups"] == 1, "its groups are {groups}, a matrix has 1"),
+    )
+    return next((words.format(**facts, ones=ones) for holds, words in checks if not holds), "")
+
+
 def is_norm(module: nn.Module) -> bool:
     """Return whether a module normalises: it has an epsilon and, itself, no tensor of more than one axis."""
     own = [tensor for tensor in (*module._parameters.values(), *module._buffers.values()) if tensor is not None]  # noqa: SLF001
     epsilon = any(isinstance(getattr(module, name, None), float) for name in EPS_NAMES)
     heavy = any(tensor.dim() >= MATRIX for tensor in own)
     return epsilon and not heavy and all(is_matrix_layer(child) for child in module.children())
+
+
+class Kind(NamedTuple):
+    """A kind of layer, as seam rules ask for it.
+
+    Attributes:
+        recognised: Returns whether a module is of the kind at all.
+        why_not: Returns why a module of the kind does not compute what the kind does; empty when it does.
+    """
+
+    recognised: Callable[[nn.Module], bool]
+    why_not: Callable[[nn.Module], str]
+
+
+KINDS: Final = {
+    LINEAR: Kind(is_matrix_layer, why_not_linear),
+    PATCHES: Kind(is_convolution, why_not_patches),
+    NORM: Kind(is_norm, lambda _module: ""),  # what a norm computes, its values alone tell
+}
 
 
 def drops_out(module: nn.Module) -> bool:

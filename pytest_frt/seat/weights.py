@@ -21,7 +21,7 @@ from torch.nn.parameter import is_lazy
 from pytest_frt.contracts.seat import SeatFacts, SlotRef
 from pytest_frt.errors import CertificateRefused, SpecError
 from pytest_frt.seat.guard import version_of
-from pytest_frt.seat.tree import dtype_name
+from pytest_frt.seat.tree import as_matrix, dtype_name
 from pytest_frt.seat.weight_bytes import obstacle, own_memory, words
 from pytest_frt.seat.weight_copies import Conveyor, CopyEngine, engine_for
 from pytest_frt.spec.weights_digest import CHUNK, SlotTree, leaves, runs, seat_digest, tensor_digest
@@ -52,14 +52,15 @@ def _host_value(model: nn.Module, name: str) -> Tensor:
 def slot_tensors(model: nn.Module, facts: SeatFacts) -> dict[str, Tensor]:
     """Return slot name to tensor in the layout of structure.yaml.
 
-    The tensors are views of the host's own, not to be written to; a transposed slot is a non-contiguous view.
+    The tensors are views of the host's own, not to be written to; a transposed slot is a non-contiguous view, and a
+    convolution's kernel a matrix.
 
     Raises:
         SpecError: the host lacks a tensor that the facts name.
     """
     out = {}
     for slot, ref in facts.slots.items():
-        tensor = host_tensor(model, ref.tensor)
+        tensor = as_matrix(host_tensor(model, ref.tensor))
         out[slot] = tensor.t() if ref.transpose else tensor
     return out
 

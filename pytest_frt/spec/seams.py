@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pytest_frt.contracts.structure import Limit, SeamRule, SlotSpec
 from pytest_frt.errors import SpecError
@@ -15,6 +15,12 @@ ACTIVATION_LIMIT = "activation.error"
 """Largest difference, relative to ``1 + |y|`` in float64, between a host's activation and the one it is taken for."""
 SEAM_LIMIT = "seam.error_in_eps"
 """Largest relative L2 between a seam and its reference on a probe, in units of the boundary dtype's eps."""
+
+LINEAR, PATCHES, NORM = "linear", "patches", "norm"
+DECIDING: Final = {LINEAR: "matmul", PATCHES: "matmul", NORM: "norm"}
+"""Kind of layer to the role of the slots whose owners must be of that kind."""
+EPSILON = "eps"
+"""The constant that a rule of norms names: it shows on small rows alone and is held against the host there."""
 
 
 def _filled(value: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 (any yaml value)
@@ -51,6 +57,7 @@ def expand(raw: Mapping[str, Any]) -> Iterator[SeamRule]:
             min_elements=fields.get("min_elements", 0),
             remaining=fields.get("remaining", False),
             sizes=fields.get("sizes", {}),
+            layer=fields.get("layer", LINEAR),
         )
 
 
@@ -81,6 +88,11 @@ def check(
         raise SpecError(f"{at}.slots: {sorted(missing)} missing: a slot that is not optional is filled by every rule")
     if missing := set(points) - set(rule.points or {}):
         raise SpecError(f"{at}.points: {sorted(missing)} missing: every point is read somewhere")
+    role = DECIDING[rule.layer]
+    if not any(slot.role == role for slot in slots if slot.name in rule.slots):
+        raise SpecError(f"{at}.layer: {rule.layer} is told by slots of role {role}, there is none")
+    if rule.layer == NORM and EPSILON not in (rule.constants or {}):
+        raise SpecError(f"{at}.constants: a norm needs {EPSILON}", hint=f"write {EPSILON}: and where the host keeps it")
     open_axes = set(variants) - set(rule.variant or {})
     if open_axes != ({ACTIVATION_AXIS} if rule.activation else set()):
         raise SpecError(

@@ -33,14 +33,25 @@ DIMS = {
     "vision_ffn": {"D": 63, "F": 130},
     "linear_proj": {"K": 63, "N": 45},
     "qkv_pack": {"K": 63, "Nq": 60, "Nk": 20, "Nv": 28},
+    "norm_fused": {"D": 63},
+    "patch_projection": {"K": 54, "N": 45},  # three channels of two frames of 3 x 3 pixels
 }
 VARIANTS = {
     "decoder_ffn": {"activation": "gelu_tanh", "norm": "offset", "residual": "none"},
     "vision_ffn": {"activation": "gelu_erf", "norm": "post", "residual": "add"},
     "linear_proj": {"bias": "add"},
     "qkv_pack": {"bias": "add"},
+    "norm_fused": {"norm": "layer"},
+    "patch_projection": {"bias": "add"},
 }
-OUTPUTS = {"decoder_ffn": ("D",), "vision_ffn": ("D",), "linear_proj": ("N",), "qkv_pack": ("Nq", "Nk", "Nv")}
+OUTPUTS = {
+    "decoder_ffn": ("D",),
+    "vision_ffn": ("D",),
+    "linear_proj": ("N",),
+    "qkv_pack": ("Nq", "Nk", "Nv"),
+    "norm_fused": ("D",),
+    "patch_projection": ("N",),
+}
 SPREAD = {"matmul": 1.0, "bias": 0.5, "norm": 0.1}
 
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from .conftest import DECODE, Forward, place
+from .conftest import DECODE, DIMS, Forward, place
 
 LINEAR = place("linear_proj")
 SOUND = LINEAR.sound()
 WIDTH, OUT = LINEAR.facts.dims["K"], LINEAR.facts.dims["N"]
 
 
-@pytest.mark.parametrize("structure", ["linear_proj", "decoder_ffn", "vision_ffn", "qkv_pack"])
+@pytest.mark.parametrize("structure", sorted(DIMS))
 def test_the_reference_itself_is_never_refused(structure: str) -> None:
     at = place(structure)
     assert at.said(at.sound()) == ""

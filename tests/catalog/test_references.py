@@ -80,7 +80,26 @@ def siblings(slots: dict[str, Tensor], variant: dict[str, str]) -> Callable[[Ten
     return lambda x: linear(packed, bias)(x).split(sizes, dim=-1)
 
 
-INDEPENDENT = {"decoder_ffn": gated, "vision_ffn": two_layer, "linear_proj": projection, "qkv_pack": siblings}
+def layer_norm(slots: dict[str, Tensor], _variant: dict[str, str]) -> Callable[[Tensor], Tensor]:
+    return normed(nn.LayerNorm(slots["w"].shape[0], eps=1e-6), weight=slots["w"], bias=slots["b"])
+
+
+def clip_convolution(slots: dict[str, Tensor], variant: dict[str, str]) -> Callable[[Tensor], Tensor]:
+    """Return a convolution over the patches as clips of two frames, three channels and 2 x 2 pixels."""
+    add, size = variant["bias"] == "add", (2, 2, 2)
+    layer = nn.Conv3d(3, slots["w"].shape[0], size, stride=size, bias=add, dtype=slots["w"].dtype)
+    layer.load_state_dict({"weight": slots["w"].view(-1, 3, *size)} | ({"bias": slots["b"]} if add else {}))
+    return lambda x: layer(x.reshape(-1, 3, *size)).view(*x.shape[:-1], -1)
+
+
+INDEPENDENT = {
+    "decoder_ffn": gated,
+    "vision_ffn": two_layer,
+    "linear_proj": projection,
+    "qkv_pack": siblings,
+    "norm_fused": layer_norm,
+    "patch_projection": clip_convolution,
+}
 
 
 @pytest.mark.parametrize(("structure", "variant"), EVERY, indirect=["structure"])
@@ -198,8 +217,18 @@ def test_dtype_is_kept(
         ("vision_ffn", {"activation": "silu"}, KeyError),
         ("linear_proj", {"bias": "add", "b": None}, ValueError),
         ("qkv_pack", {"bias": "add", "b_k": None}, ValueError),
+        ("norm_fused", {"norm": "rms"}, KeyError),
+        ("patch_projection", {"bias": "add", "b": None}, ValueError),
     ],
-    ids=["gated_relu", "norm_without_weight", "vision_silu", "bias_without_b", "one_bias_missing"],
+    ids=[
+        "gated_relu",
+        "norm_without_weight",
+        "vision_silu",
+        "bias_without_b",
+        "one_bias_missing",
+        "other_norm",
+        "patches_without_b",
+    ],
     indirect=["structure"],
 )
 def test_what_it_cannot_express_raises(

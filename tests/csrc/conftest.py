@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_frt.contracts.scheme import Scheme
-from pytest_frt.schemes import fp8_static, none, w8a8_dynamic, w8a16_decode, w16a32
+from pytest_frt.schemes import bf16_structural, fp8_static, none, w4a16_decode, w8a8_dynamic, w8a16_decode, w16a32
 from pytest_frt.seat import kernels
 
 N, K = 48, 32
@@ -34,6 +34,8 @@ LAYERS = {
     "fp16": Layer(lambda k, w, b: k.fp16_linear(w, b), w16a32.SCHEME, 1e-6),
     # The sums leave as bfloat16, rounded by up to 2**-9 of themselves; biases may cancel up to half of them.
     "w8": Layer(lambda k, w, b: k.int8_linear(w, b), w8a16_decode.SCHEME, 2.0**-8),
+    "w4": Layer(lambda k, w, b: k.int4_linear(w, b), w4a16_decode.SCHEME, 2.0**-8),
+    "bf16": Layer(lambda k, w, b: k.bf16_linear(w, b), bf16_structural.SCHEME, 2.0**-8),
     "dyn8": Layer(lambda k, w, b: k.dynamic_int8_linear(w, b), w8a8_dynamic.SCHEME, 1e-6),
     "fp8": Layer(lambda k, w, b: k.fp8_linear(w, b, input_scale=SCALE), fp8_static.SCHEME, 1e-6, SCALE),
 }

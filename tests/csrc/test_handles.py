@@ -69,4 +69,5 @@ def test_module_wide_casts_change_nothing(
 
 def test_size_in_bytes_is_reported(kernel: ModuleType, weights: list[Tensor]) -> None:
     sizes = [kernel.fp32_linear(weights, rows=8).nbytes, kernel.fp16_linear(weights).nbytes]
-    assert sizes == [4 * N * K, 2 * N * K]
+    sizes += [kernel.bf16_linear(weights).nbytes, kernel.int4_linear(weights).nbytes]
+    assert sizes == [4 * N * K, 2 * N * K, 2 * N * K, N * K // 2 + 2 * 2 * N * K // 32]

@@ -44,6 +44,47 @@ def test_weight_only_int8_reads_whole_groups_of_16(kernel: ModuleType) -> None:
         kernel.int8_linear([torch.randn(8, 33)])
 
 
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [((24, 32), "N = 24 is no multiple of 16"), ((16, 48), "K = 48 is no multiple of 32"), ((16, 33), "K = 33")],
+    ids=str,
+)
+def test_int4_reads_whole_groups_of_whole_blocks(kernel: ModuleType, shape: tuple[int, int], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        kernel.int4_linear([torch.randn(shape)])
+
+
+@pytest.mark.parametrize(("layer", "largest"), [("int4_linear", 2e38), ("bf16_linear", 3.4e38)])
+def test_weight_that_would_round_to_infinity_is_refused(
+    kernel: ModuleType, weights: list[Tensor], layer: str, largest: float
+) -> None:
+    weights[0][0, 0] = -largest
+    with pytest.raises(ValueError, match=r"the largest weight .*e\+38 is over"):
+        getattr(kernel, layer)(weights)
+
+
+def test_int4_codes_of_a_group_span_it_and_zero(kernel: ModuleType) -> None:
+    weight = torch.zeros(1, 96)
+    weight[0, :3] = torch.tensor([-16.0, 14.0, 5.0])  # step 2, levels -16 to 14
+    weight[0, 32:34] = torch.tensor([15.0, 4.0])  # step 1, levels 0 to 15
+    codes, scale, zero = kernel.quantize.int4_groups(weight)
+    assert [*codes[0, :4], *codes[0, 32:35], *codes[0, 64:66]] == [0, 15, 10, 8, 15, 4, 0, 0, 0]
+    assert (scale.tolist(), zero.tolist()) == ([[2, 1, 1]], [[0, 8, 8]])
+
+
+@pytest.mark.parametrize("size", [1e-36, 1e-3, 1e36], ids=str)
+def test_int4_sums_stay_among_normal_numbers(kernel: ModuleType, size: float) -> None:
+    x = torch.ones(1, 32) / size**0.5
+    got = kernel.int4_linear([torch.full((16, 32), size)])(x)
+    assert torch.allclose(got, torch.full((1, 16), 32 * size**0.5), rtol=2.0**-7)
+
+
+def test_bfloat16_takes_subnormal_inputs_for_zero(kernel: ModuleType) -> None:
+    x = torch.tensor([2.0**-126, 2.0**-127]).repeat_interleave(16).view(2, 16)
+    got = kernel.bf16_linear([torch.eye(16)])(x)
+    assert got.tolist() == [[2.0**-126] * 16, [0.0] * 16]
+
+
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), 1e-45], ids=str)
 def test_input_scale_without_a_reciprocal_is_refused(kernel: ModuleType, weights: list[Tensor], scale: float) -> None:
     with pytest.raises(ValueError, match="reciprocal"):

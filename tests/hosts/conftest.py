@@ -70,15 +70,15 @@ def tiny_host(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Tiny]
     return build
 
 
-@pytest.fixture(params=["gemma3_270m", "minilm", "qwen3"])
+@pytest.fixture(params=["gemma3_270m", "minilm", "qwen25", "qwen3", "qwen3_vl"])
 def tiny(request: pytest.FixtureRequest, tiny_host: Callable[[str], Tiny]) -> Tiny:
     """Return each host in turn."""
     return tiny_host(request.param)
 
 
-@pytest.fixture(params=["gemma3_270m", "qwen3"])
+@pytest.fixture(params=["gemma3_270m", "qwen25", "qwen3"])
 def decoder(request: pytest.FixtureRequest, tiny_host: Callable[[str], Tiny]) -> Tiny:
-    """Return each host with a decode phase in turn."""
+    """Return each host that decodes text alone in turn."""
     return tiny_host(request.param)
 
 

@@ -24,7 +24,7 @@ def test_shortened_sample_is_scored_like_the_beginning(tiny: Any) -> None:
 
 @torch.no_grad()
 def test_shortened_sample_stays_in_its_regime(tiny: Any) -> None:
-    layer = next(m for name, m in tiny.model.named_modules() if name.endswith((".mlp", ".intermediate")))
+    *_, layer = (m for name, m in tiny.model.named_modules() if name.endswith((".mlp", ".intermediate")))
     (sample,) = tiny.draw(1)
     for phase in tiny.spec.phases:
         rows: list[int] = []

@@ -32,12 +32,16 @@ DIMS = {
     "vision_ffn": {"D": 64, "F": 160},
     "linear_proj": {"K": 64, "N": 48},
     "qkv_pack": {"K": 64, "Nq": 64, "Nk": 32, "Nv": 48},
+    "norm_fused": {"D": 64},
+    "patch_projection": {"K": 96, "N": 48},
 }
 VARIANTS = {
     "decoder_ffn": {"activation": "gelu_tanh", "norm": "none", "residual": "none"},
     "vision_ffn": {"activation": "gelu_erf", "norm": "post", "residual": "add"},
     "linear_proj": {"bias": "add"},
     "qkv_pack": {"bias": "add"},
+    "norm_fused": {"norm": "layer"},
+    "patch_projection": {"bias": "add"},
 }
 FORMAT_MAX = 448.0
 
@@ -132,7 +136,7 @@ def seat_of(structure: str, scheme: str, rows: tuple[int, int], variant: Mapping
         )
         if not unused:
             weights[slot.name] = drawn(tuple(dims[symbol] for symbol in slot.shape), seed, slot.role)
-    constants = {"eps": 1e-5} if variant.get("norm") == "post" else {}
+    constants = {"eps": 1e-5} if variant.get("norm") in ("post", "layer") else {}
     return BindSeat(structure, scheme, variant, dims, weights, constants, rows, "float32")
 
 

@@ -64,7 +64,7 @@ def test_outputs_are_contiguous_and_may_be_written_to(unit: Unit) -> None:
     [
         (lambda _: {"dtype": "bfloat16"}, "dtype is 'bfloat16'"),
         (lambda _: {"rows": (0, 4)}, "called with 0 to 4 rows"),
-        (lambda _: {"rows": (1, 1000)}, "called with 1 to 1000 rows"),
+        (lambda _: {"rows": (1, 9000)}, "called with 1 to 9000 rows"),
         (lambda _: {"scheme": "w4a4"}, "scheme is 'w4a4'"),
         (lambda _: {"structure": "norm"}, "structure is 'norm'"),
         (lambda unit: {"variant": dict.fromkeys(unit.seat.variant, "odd")}, "is 'odd'"),
@@ -87,6 +87,22 @@ def test_refusal_carries_the_number_and_the_limit(kernel: ModuleType) -> None:
     assert (measured.metric, measured.value, measured.op, measured.required) == ("dims.F % 16", 1, "<=", 0)
 
 
+EDGES = {
+    "decoder_ffn/torch_int4": [("D", 33, 32), ("D", 48, 32), ("F", 161, 32)],
+    "linear_proj/torch_int4": [("K", 33, 32), ("K", 48, 32), ("N", 24, 16), ("N", 1025, 16)],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol", "size", "divisor"), [(name, *edge) for name, edges in EDGES.items() for edge in edges], ids=str
+)
+def test_size_beside_a_group_is_refused(kernel: ModuleType, name: str, symbol: str, size: int, divisor: int) -> None:
+    unit = make_unit(name, "w4a16_decode", kernel)
+    refusal = unit.refusal(dims={**unit.seat.dims, symbol: size})
+    assert f"{symbol} is {size}, torch_int4 takes multiples of {divisor}" in refusal.detail
+    assert refusal.measured[0].value == size % divisor
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf], ids=["nan", "inf"])
 def test_weight_that_is_not_finite_is_refused(unit: Unit, bad: float) -> None:
     slot = next(iter(unit.seat.weights))
@@ -97,12 +113,24 @@ def test_weight_that_is_not_finite_is_refused(unit: Unit, bad: float) -> None:
     assert slot in refusal.detail
 
 
-def test_weight_beyond_half_is_refused_with_its_size(kernel: ModuleType) -> None:
-    unit = make_unit("linear_proj/torch_packed", "w16a32", kernel)
-    weight = unit.seat.weights["w"].clone()
-    weight[0, 0] = 1e5
-    refusal = unit.refusal(weights={**unit.seat.weights, "w": weight})
-    assert (refusal.reason, refusal.measured[0].value, refusal.measured[0].required) == ("envelope", 1e5, 65504)
+@pytest.mark.parametrize(
+    ("name", "scheme", "slot", "largest", "limit"),
+    [
+        ("linear_proj/torch_packed", "w16a32", "w", 1e5, 65504),
+        ("linear_proj/torch_int4", "w4a16_decode", "w", 2e38, torch.finfo(torch.bfloat16).max / 2),
+        ("qkv_pack/torch_bf16", "bf16_structural", "w_q", 3.4e38, torch.finfo(torch.bfloat16).max),
+    ],
+    ids=["half", "int4_range", "bfloat16"],
+)
+def test_weight_beyond_the_format_is_refused_with_its_size(
+    kernel: ModuleType, name: str, scheme: str, slot: str, largest: float, limit: float
+) -> None:
+    unit = make_unit(name, scheme, kernel)
+    weight = unit.seat.weights[slot].clone()
+    weight[0, 0] = largest
+    refusal = unit.refusal(weights={**unit.seat.weights, slot: weight})
+    (found,) = refusal.measured
+    assert (refusal.reason, found.value, found.required) == ("envelope", pytest.approx(largest), limit)
 
 
 @pytest.mark.parametrize("scale", [None, 0.0, -1.0, math.nan, math.inf], ids=str)
@@ -128,9 +156,12 @@ def test_kernel_without_the_layer_is_unavailable(unit: Unit) -> None:
 
 def test_bands_are_the_phases_each_scheme_is_for(unit: Unit) -> None:
     low, high = unit.entry.impl.rows[unit.seat.scheme]
-    quantised = unit.seat.scheme in {"w8a8_dynamic", "fp8_static"}
+    for_prompts = unit.seat.scheme in {"w8a8_dynamic", "fp8_static", "fp8_static_keep_outliers", "bf16_structural"}
     assert low == 1
-    assert high == (512 if quantised else 64 if unit.seat.structure == "vision_ffn" and high > 8 else 8)
+    if unit.seat.structure in {"norm_fused", "patch_projection"}:
+        assert high == 8192  # an image has thousands of patches, and every one of them is a row
+    else:
+        assert high == (512 if for_prompts else 64 if unit.seat.structure == "vision_ffn" and high > 8 else 8)
 
 
 def test_rows_of_one_call_do_not_depend_on_the_band(kernel: ModuleType) -> None:

@@ -16,8 +16,10 @@ from pytest_frt.contracts.impl import Scales
 
 from .conftest import OWN, UNITS, VARIANTS, Unit, make_unit, outputs
 
-FIRST = {"decoder_ffn": "w_gate", "vision_ffn": "w_fc1", "linear_proj": "w", "qkv_pack": "w_q"}
-LAST = {"decoder_ffn": "w_down", "vision_ffn": "w_fc2", "linear_proj": "w", "qkv_pack": "w_v"}
+FIRST = {"decoder_ffn": "w_gate", "vision_ffn": "w_fc1", "qkv_pack": "w_q"}
+LAST = {"decoder_ffn": "w_down", "vision_ffn": "w_fc2", "qkv_pack": "w_v"}
+OUTPUTS_FIRST = frozenset({"vision_ffn", "norm_fused", "patch_projection"})
+"""Structures whose slots have their output channels along axis 0."""
 Sabotage = Callable[[Unit], Callable[[Tensor], object]]
 
 
@@ -58,7 +60,7 @@ def scaled_channel(slot: str, axis: int, factor: float) -> Callable[[Unit], Call
     def change(weight: Tensor) -> Tensor:
         factors = torch.ones(weight.shape[axis])
         factors[3] = factor
-        return weight * (factors if axis == 1 else factors[:, None])
+        return weight * factors.view([-1 if one == axis else 1 for one in range(weight.dim())])
 
     return lambda unit: with_slot(unit, slot, change)
 
@@ -70,12 +72,12 @@ def gain_of_one_percent(unit: Unit) -> Callable[[Tensor], object]:
 
 def wrong_output_channel(unit: Unit) -> Callable[[Tensor], object]:
     structure = unit.seat.structure
-    return scaled_channel(LAST[structure], 0 if structure == "vision_ffn" else 1, 2.0)(unit)
+    return scaled_channel(LAST.get(structure, "w"), 0 if structure in OUTPUTS_FIRST else 1, 2.0)(unit)
 
 
 def wrong_first_channel(unit: Unit) -> Callable[[Tensor], object]:
     structure = unit.seat.structure
-    return scaled_channel(FIRST[structure], 0 if structure == "vision_ffn" else 1, 3.0)(unit)
+    return scaled_channel(FIRST.get(structure, "w"), 0 if structure in OUTPUTS_FIRST else 1, 3.0)(unit)
 
 
 def zeros(unit: Unit) -> Callable[[Tensor], object]:
@@ -142,7 +144,7 @@ def other_gelu(unit: Unit) -> Callable[[Tensor], object]:
 
 OF_STRUCTURE: dict[Sabotage, tuple[str, ...]] = {
     swapped_gate_and_up: ("decoder_ffn",),
-    dropped_bias: ("linear_proj", "qkv_pack"),
+    dropped_bias: ("linear_proj", "qkv_pack", "norm_fused", "patch_projection"),
     dropped_norm_bias: ("vision_ffn",),
     swapped_key_and_value: ("qkv_pack",),
 }
@@ -185,3 +187,51 @@ def test_dynamic_codes_of_eight_bits_are_refused(kernel: ModuleType, monkeypatch
     part = unit.bind()
     monkeypatch.setattr(kernel.ops, "REDUCE_RANGE", False)
     assert unit.faults(part, {"rows": unit.rows(64)})
+
+
+def _groups_of_64(codes: Tensor, scale: Tensor, zero: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    pair = torch.arange(scale.shape[1]) // 2 * 2
+    return codes, scale[:, pair], zero[:, pair]
+
+
+INT4_FAULTS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]] = {
+    "groups_of_64": _groups_of_64,
+    "swapped_nibbles": lambda c, s, z: (c.unflatten(1, (-1, 2)).flip(-1).flatten(1), s, z),
+    "scale_of_the_next_group": lambda c, s, z: (c, s.roll(1, 1), z),
+    "zero_point_of_the_next_group": lambda c, s, z: (c, s, z.roll(1, 1)),
+    "zero_point_dropped": lambda c, s, z: (c, s, torch.zeros_like(z)),
+    "codes_from_1": lambda c, s, z: ((c + 1).clamp(max=15), s, z),
+}
+INT4 = [name for name, scheme in UNITS if scheme == "w4a16_decode"]
+
+
+@pytest.mark.parametrize("fault", INT4_FAULTS.values(), ids=INT4_FAULTS)
+@pytest.mark.parametrize("name", INT4)
+@torch.no_grad()
+def test_faulty_int4_pack_is_refused(
+    kernel: ModuleType, name: str, fault: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unit, sound = make_unit(name, "w4a16_decode", kernel), kernel.quantize.int4_groups
+    monkeypatch.setattr(kernel.linear, "int4_groups", lambda weight: fault(*sound(weight)))
+    assert unit.faults(unit.bind(), {"rows": unit.rows(256)})
+
+
+NEW = [one for one in UNITS if one[1] in {"w4a16_decode", "bf16_structural"}]
+DATA: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "gaussian": (lambda w: w, lambda x: x),
+    "outlier_channel_in": (lambda w: w, lambda x: x * torch.where(torch.arange(x.shape[-1]) == 3, 50.0, 1.0)),
+    "outlier_weights": (lambda w: w * torch.where(torch.arange(w.shape[-1]) % 29 == 3, 30.0, 1.0), lambda x: x),
+    "weights_of_one_sign": (torch.abs, torch.abs),
+}
+
+
+@pytest.mark.parametrize(("change", "feed"), DATA.values(), ids=DATA)
+@pytest.mark.parametrize(("name", "scheme"), NEW, ids=map("-".join, NEW))
+@torch.no_grad()
+def test_sound_part_holds_on_outliers(
+    kernel: ModuleType, name: str, scheme: str, change: Callable[[Tensor], Tensor], feed: Callable[[Tensor], Tensor]
+) -> None:
+    unit = make_unit(name, scheme, kernel)
+    weights = {slot: change(w) if w.dim() > 1 else w for slot, w in unit.seat.weights.items()}
+    unit = replace(unit, seat=replace(unit.seat, weights=weights))
+    assert unit.faults(unit.bind(), {"rows": feed(unit.rows())}) == {}

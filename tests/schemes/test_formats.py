@@ -11,9 +11,27 @@ from torch import Tensor
 
 from pytest_frt.contracts.scheme import Scheme
 from pytest_frt.errors import SpecError
-from pytest_frt.schemes import fp8_static, none, w8a8_dynamic, w8a16_decode, w16a32
+from pytest_frt.schemes import (
+    bf16_structural,
+    fp8_static,
+    fp8_static_keep_outliers,
+    none,
+    w4a16_decode,
+    w8a8_dynamic,
+    w8a16_decode,
+    w16a32,
+)
 
-SCHEMES = [none.SCHEME, w16a32.SCHEME, w8a16_decode.SCHEME, w8a8_dynamic.SCHEME, fp8_static.SCHEME]
+SCHEMES = [
+    none.SCHEME,
+    w16a32.SCHEME,
+    bf16_structural.SCHEME,
+    w8a16_decode.SCHEME,
+    w4a16_decode.SCHEME,
+    w8a8_dynamic.SCHEME,
+    fp8_static.SCHEME,
+    fp8_static_keep_outliers.SCHEME,
+]
 
 
 def f64(*values: float) -> Tensor:
@@ -50,6 +68,52 @@ def test_int8_scale_is_per_output_channel(axis: int, channel: tuple[int | slice,
 def test_int8_rounds_half_to_even_and_keeps_both_ends() -> None:
     kept = w8a16_decode.weight(f64(127, -127, 0.5, 1.5, 2.5, -2.5).view(1, 6), 0)
     assert kept.tolist() == [[127, -127, 0, 2, 2, -2]]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ((-16.0, 14.0, 5.1, 0.9, 0.0), (-16, 14, 6, 0, 0)),
+        ((15.0, 4.4, 4.6, 0.0), (15, 4, 5, 0)),
+        ((-15.0, -4.4, -4.6, 0.0), (-15, -4, -5, 0)),
+        ((-3.0, 12.0, 3.0, 5.2, 7.0), (-3, 12, 3, 5, 7)),
+    ],
+    ids=["both_signs", "positive", "negative", "odd_zero_point"],
+)
+def test_int4_levels_span_a_group_and_zero(given: tuple[float, ...], kept: tuple[float, ...]) -> None:
+    assert w4a16_decode.weight(f64(*given).view(1, -1), 0).tolist() == [list(kept)]
+
+
+@pytest.mark.parametrize("place", [0, 31, 32, 63, 64, 69], ids=str)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_int4_group_is_32_inputs_of_one_output_channel(place: int, axis: int) -> None:
+    w = torch.randn(3, 70, dtype=torch.float64)
+    before = w4a16_decode.weight(w if axis == 0 else w.t(), axis)
+    w[1, place] = 1000.0
+    changed = w4a16_decode.weight(w if axis == 0 else w.t(), axis) != before
+    rows, columns = (changed if axis == 0 else changed.t()).nonzero(as_tuple=True)
+    assert set(rows.tolist()) == {1}
+    assert {column // 32 for column in columns.tolist()} == {place // 32}
+
+
+def test_int4_scale_and_zero_point_are_bfloat16() -> None:
+    low, high = w4a16_decode.weight(f64(-1.0, 0.3).view(1, -1), 0)[0]
+    step = (high - low) / 15
+    for kept in (step, low + 8 * step):
+        assert kept.bfloat16().double() == kept
+
+
+def test_subnormal_bfloat16_is_zero_where_projections_are_merged() -> None:
+    assert bf16_structural.activation(f64(2.0**-126, 2.0**-127, -(2.0**-130)), None).tolist() == [2.0**-126, 0, 0]
+    assert w4a16_decode.activation(f64(2.0**-127), None).item() == 2.0**-127
+
+
+def test_keeping_outliers_changes_no_number() -> None:
+    x = torch.randn(5, 7)
+    one, other = fp8_static.SCHEME, fp8_static_keep_outliers.SCHEME
+    assert torch.equal(one.activation(x, 0.01), other.activation(x, 0.01))
+    assert torch.equal(one.weight(x, 0), other.weight(x, 0))
+    assert (one.limits, one.percentile, one.format_max) == (other.limits, other.percentile, other.format_max)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
@@ -130,10 +194,11 @@ def test_static_scheme_without_a_scale_is_refused() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
 def test_limits_name_a_section_that_exists(scheme: Scheme, repository: Path) -> None:
-    place, _, section = scheme.limits.because.rpartition(": ")[2].partition("#")
-    text = (repository / place).read_text()
-    headings = [line[3:].strip().lower().replace(" ", "-") for line in text.splitlines() if line.startswith("## ")]
-    assert section in headings
+    reasons = [scheme.limits.because, *([scheme.ceiling.because] if scheme.ceiling else [])]
+    for place, _, section in (reason.rpartition(": ")[2].partition("#") for reason in reasons):
+        text = (repository / place).read_text()
+        headings = [line[3:].strip().lower().replace(" ", "-") for line in text.splitlines() if line.startswith("## ")]
+        assert section in headings
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)

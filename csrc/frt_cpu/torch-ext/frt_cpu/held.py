@@ -73,8 +73,35 @@ class Table:
     found: dict[bytes, Tensor]
 
 
-Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8 | Table
-Kind = TypeVar("Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8, Table)
+@dataclass(frozen=True, slots=True)
+class GroupInt4:
+    """The op's packed codes, bfloat16 scales and zero points [K / 32, N, 2] over float32 ``channel`` [N], bias [N]."""
+
+    pack: Tensor
+    scales_and_zeros: Tensor
+    channel: Tensor
+    bias: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bf16:
+    """Merged bfloat16 weight [N, K] and float32 bias [N]."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """Scale [D], shift [D] (float32) and epsilon of a layer norm."""
+
+    weight: Tensor
+    bias: Tensor
+    eps: float
+
+
+Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8 | GroupInt4 | Bf16 | Norm | Table
+Kind = TypeVar("Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8, GroupInt4, Bf16, Norm, Table)
 
 _TABLE: Final[dict[int, Held]] = {}
 # Numbers are never used twice: a graph compiled over a freed layer must fail, not read another layer's weights.

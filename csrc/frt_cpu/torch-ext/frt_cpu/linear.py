@@ -11,12 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from . import ops
-from .held import DynamicInt8, Fp16Packed, Fp32Packed, Held, Plain, StaticFp8, Table, WeightInt8, keep
-from .quantize import fp8_tensor, int8_rows
+from .held import Bf16, DynamicInt8, Fp16Packed, Fp32Packed, GroupInt4, Held, Plain, StaticFp8, Table, WeightInt8, keep
+from .quantize import INT4_GROUP, fp8_tensor, int4_groups, int8_rows, power_of_two
 from .support import packing_engine, unsupported
 
 FP16_MAX: Final = 65504.0
 TABLE_ROWS: Final = 64
+BF16_MAX: Final = torch.finfo(torch.bfloat16).max
+INT4_MAX: Final = BF16_MAX / 2  # a group may hold it with either sign, and its range must stay finite
+INT4_N_MULTIPLE: Final = 16  # the op packs sixteen output channels together
 MATRIX: Final = 2
 FP16_PACK_ROWS: Final = 16384  # packing walks down whole columns: pieces of the output channels stay in cache
 INT8_K_MULTIPLE: Final = 16  # the weight-only op reads K sixteen codes at a time and does not look where K ends
@@ -92,9 +95,7 @@ def fp16_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> Pac
         ValueError: a weight lies beyond the largest float16 number, where packing would clamp it.
     """
     weight, bias = _merge("fp16_linear", weights, biases, copied=False)
-    low, high = (bound.item() for bound in torch.aminmax(weight))
-    if (largest := max(-low, high)) > FP16_MAX:
-        raise ValueError(f"the largest weight {largest} is over {FP16_MAX}")
+    _within(weight, FP16_MAX)
     with packing_engine():
         packs = _fp16_packs(weight, bias)
     return _layer(ops.LIN_FP16, Fp16Packed(packs), weight, width=2)
@@ -161,6 +162,42 @@ def fp8_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = (), *, inpu
     channel = torch.cat([one.expand(codes.shape[0]) for codes, one in pieces])
     held = StaticFp8(codes.t(), channel, scale, scale.reciprocal(), torch.ones(()), bias)
     return _layer(ops.LIN_FP8, held, weight, width=1)
+
+
+def int4_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:
+    """Merge int4 weights, one scale and zero point per 32 input channels; activations and sums leave as bfloat16.
+
+    Raises:
+        ValueError: K is no multiple of 32, N none of 16, or the range of a weight leaves bfloat16.
+    """
+    weight, bias = _merge("int4_linear", weights, biases)
+    for name, size, divisor in zip("NK", weight.shape, (INT4_N_MULTIPLE, INT4_GROUP), strict=True):
+        if size % divisor:
+            raise ValueError(f"{name} = {size} is no multiple of {divisor}")
+    _within(weight, INT4_MAX)
+    codes, scale, zero = int4_groups(weight)
+    pack = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+    channel = power_of_two(scale)
+    held = GroupInt4(pack, torch.stack((scale.t(), zero.t()), -1) / channel.bfloat16()[:, None], channel, bias)
+    rows, columns = weight.shape
+    return PackedLinear(ops.LIN_W4, held, (rows, columns), pack.nbytes + held.scales_and_zeros.nbytes)
+
+
+def bf16_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:
+    """Merge weights rounded to bfloat16; activations and sums leave as bfloat16, biases are added in float32.
+
+    Raises:
+        ValueError: a weight lies beyond the largest bfloat16 number.
+    """
+    weight, bias = _merge("bf16_linear", weights, biases, copied=False)
+    _within(weight, BF16_MAX)
+    return _layer(ops.LIN_BF16, Bf16(weight.bfloat16().contiguous(), bias), weight, width=2)
+
+
+def _within(weight: Tensor, limit: float) -> None:
+    low, high = (bound.item() for bound in torch.aminmax(weight))
+    if (largest := max(-low, high)) > limit:
+        raise ValueError(f"the largest weight {largest} is over {limit}")
 
 
 @torch.no_grad()

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from ._ops import add_op_namespace_prefix
-from .held import DynamicInt8, Fp16Packed, Fp32Packed, Plain, StaticFp8, Table, WeightInt8, take
-from .quantize import FP8_MAX
+from .held import Bf16, DynamicInt8, Fp16Packed, Fp32Packed, GroupInt4, Norm, Plain, StaticFp8, Table, WeightInt8, take
+from .quantize import FP8_MAX, INT4_GROUP
 
 _NAMESPACE: Final = add_op_namespace_prefix("").rstrip(":")
 _LIBRARY: Final = torch.library.Library(_NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
@@ -23,6 +23,8 @@ _SCHEMA: Final = "(Tensor x, SymInt handle, SymInt out_features) -> Tensor"
 
 # Scales per tensor over 7 bits: sums of two 8-bit products then fit the 16-bit steps of machines without VNNI.
 REDUCE_RANGE: Final = True
+
+BF16_SUBNORMAL: Final = torch.finfo(torch.bfloat16).tiny * (1 - torch.finfo(torch.bfloat16).eps)  # the largest
 
 
 def _plain(rows: Tensor, handle: int) -> Tensor:
@@ -79,6 +81,28 @@ def _fp8(rows: Tensor, handle: int) -> Tensor:
     return out if held.bias is None else out.add_(held.bias)
 
 
+def _w4(rows: Tensor, handle: int) -> Tensor:
+    held = take(handle, GroupInt4)
+    sums: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu.default(
+        rows.bfloat16(), held.pack, INT4_GROUP, held.scales_and_zeros
+    )
+    out = sums.float().mul_(held.channel)
+    return out if held.bias is None else out.add_(held.bias)
+
+
+def _bf16(rows: Tensor, handle: int) -> Tensor:
+    held = take(handle, Bf16)
+    # Some machines multiply subnormal numbers and some take them for zero: here they are zero on all.
+    codes = torch.nn.functional.hardshrink(rows.bfloat16(), BF16_SUBNORMAL)
+    sums = torch.nn.functional.linear(codes, held.weight).float()
+    return sums if held.bias is None else sums.add_(held.bias)
+
+
+def _norm(rows: Tensor, handle: int) -> Tensor:
+    held = take(handle, Norm)
+    return torch.layer_norm(rows, rows.shape[-1:], held.weight, held.bias, held.eps)
+
+
 def _fake(x: Tensor, handle: int, out_features: int) -> Tensor:  # noqa: ARG001 (the signature of the ops)
     return x.new_empty((*x.shape[:-1], out_features))
 
@@ -109,3 +133,6 @@ LIN_FP16: Final = _op("lin_fp16", _fp16)
 LIN_W8: Final = _op("lin_w8", _w8)
 LIN_DYN8: Final = _op("lin_dyn8", _dyn8)
 LIN_FP8: Final = _op("lin_fp8", _fp8)
+LIN_W4: Final = _op("lin_w4", _w4)
+LIN_BF16: Final = _op("lin_bf16", _bf16)
+LAYER_NORM: Final = _op("layer_norm", _norm)

@@ -17,6 +17,9 @@ _NEEDS: Final = {
     "int8_linear": "",
     "dynamic_int8_linear": ENGINE,
     "fp8_linear": "",
+    "layer_norm": "",
+    "int4_linear": "",
+    "bf16_linear": "",
 }
 
 

@@ -1,0 +1,103 @@
+"""Qwen2.5: a decoder with biased queries, keys and values, on seeded random weights or a local checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from torch import Tensor, nn
+
+from pytest_frt.sdk import BuildRequest, Checkpoint, Sample
+
+from .._shared import causal_lm, qwen, weights, windows
+from .._shared.spec import phase_named, phases_beside
+
+PHASES: Final = phases_beside(__file__)
+WINDOW: Final = PHASES["prefill"].timed_rows  # tokens of one sample
+TINY: Final = {
+    "vocab_size": 512,
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 1024,
+    "tie_word_embeddings": True,
+}
+FULL: Final = {  # as published for Qwen2.5-1.5B
+    "vocab_size": 151936,
+    "hidden_size": 1536,
+    "intermediate_size": 8960,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 131072,
+    "rms_norm_eps": 1e-6,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0},
+    "tie_word_embeddings": True,
+}
+FAMILY: Final = qwen.Family(
+    host="qwen25",
+    model="Qwen2ForCausalLM",
+    config="Qwen2Config",
+    settings={"tiny": TINY, "full": FULL},
+    recipes={"tiny": weights.RECIPE, "full": qwen.IN_PLACE},
+    ties={"lm_head.weight": "model.embed_tokens.weight"},
+)
+
+
+def build(request: BuildRequest) -> nn.Module:
+    """Build the host in evaluation mode: tiny in float32, full in bfloat16.
+
+    Raises:
+        MissingExtra: a package of the ``hosts`` extra is absent.
+        CheckpointError: the checkpoint cannot be read or is not one of this class.
+    """
+    return qwen.build(FAMILY, request)
+
+
+def checkpoint(request: BuildRequest) -> Checkpoint:
+    """Return where the weights come from."""
+    return qwen.checkpoint(FAMILY, request)
+
+
+def samples(request: BuildRequest) -> Iterator[Sample]:
+    """Yield windows of random ids."""
+    vocabulary = qwen.configured(FAMILY, request).vocab_size
+    yield from windows.random_windows(vocabulary, WINDOW, request.seed, request.device)
+
+
+def prepare(model: nn.Module, samples: list[Sample], phase: str) -> causal_lm.State:
+    """Prefill a prefix for a decode step, or lay out a prefill."""
+    return causal_lm.prepare(model, samples, phase_named(PHASES, phase))
+
+
+def fresh(model: nn.Module, state: causal_lm.State, seed: int) -> causal_lm.State:
+    """Return the state with other ids."""
+    return causal_lm.fresh(model, state, seed)
+
+
+def run(model: nn.Module, state: causal_lm.State) -> Tensor:
+    """Run one decode step (logits ``[rows, V]``) or one prefill (logits ``[P, V]``)."""
+    return causal_lm.run(model, state)
+
+
+def score(model: nn.Module, samples: list[Sample], phase: str) -> list[Tensor]:
+    """Return float32 logits ``[P, V]`` per sample."""
+    return causal_lm.score(model, samples, phase_named(PHASES, phase))
+
+
+def shorter(sample: Sample, phase: str) -> Sample:
+    """Return the beginning of a sample, with fewer scored positions."""
+    return causal_lm.shorter(sample, phase_named(PHASES, phase))
+
+
+def projection(model: nn.Module) -> dict[str, str | int | float | bool | None]:
+    """Return the settings that decide what the seats compute."""
+    return causal_lm.projection(model.config)
+
+
+def compile(model: nn.Module, phase: str) -> None:  # noqa: A001 (a name of the host protocol)
+    """Compile every decoder layer in place."""
+    phase_named(PHASES, phase)
+    causal_lm.compile_layers(model.get_submodule("model.layers"))
