@@ -78,8 +78,8 @@ class SeamRule:
         min_elements: Smallest count of matmul weight elements worth a seat.
         remaining: True when the rule takes only modules that no seat of another rule covers.
         layer: What must own the slots that say what is computed: ``linear`` (matmul slots; ``x w' + b``), ``patches``
-            (matmul slots; a convolution that meets every element once, its kernel read as ``[out, everything else]``) or
-            ``norm`` (norm slots; it has an epsilon and vectors).
+            (matmul slots; a convolution that meets every element once, its kernel read as ``[out, everything
+            else]``) or ``norm`` (norm slots; it has an epsilon and vectors).
     """
 
     name: str

@@ -109,8 +109,11 @@ def _matmul_slots(structure: Structure) -> set[str]:
 
 
 def present(at: Candidate) -> bool:
-    """Return whether every place exists and every deciding slot has an owner of the rule's kind of layer."""
+    """Return whether every place exists, the module's own constants do, and deciding slots have the rule's layers."""
     if not all(isinstance(tree.child_of(at.parent, place), nn.Module) for place in at.rule.places):
+        return False
+    own = [where for where in (at.rule.constants or {}).values() if where.isidentifier()]
+    if any(tree.child_of(at.parent, where) is None for where in own):
         return False
     owners = [at.owner(slot)[0] for slot in at.deciding()]
     return all(owner is not None and tree.KINDS[at.rule.layer].recognised(owner) for owner in owners)

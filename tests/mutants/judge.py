@@ -23,8 +23,8 @@ from pytest_frt.contracts.verdict import Refusal, Verdict
 from pytest_frt.gates import contract as contract_gate
 from pytest_frt.gates import parity
 from pytest_frt.lab import calls, hosting, seam
-from pytest_frt.lab.census import CHECK, Census
 from pytest_frt.lab.calls import Given
+from pytest_frt.lab.census import CHECK, Census
 from pytest_frt.lab.near import NearMiss, pooled
 from pytest_frt.lab.oracle import Answer, SeatOracle, calls_of, compare
 from pytest_frt.lab.seam_run import REAL, SeamRun

@@ -130,7 +130,7 @@ LOOK_ALIKES: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "batch_norm": (lambda: nn.BatchNorm1d(WIDTH), "running_mean is no slot"),
     "group_norm": (lambda: nn.GroupNorm(1, 3), "does not compute norm_fused"),
     "second_input": (Conditioned, "the seam gives 1"),
-    "returns_its_input_too": (WithResidual, "returns tuple"),
+    "returns_its_input_too": (WithResidual, "returns 2 tensors"),
     "nan_scale": (lambda: spoiled("weight", lambda w: w * torch.nan), "error nan eps"),
     "two_widths": (lambda: spoiled("bias", lambda b: b[1:]), "where 'D' is 24"),
     "two_dtypes": (lambda: spoiled("bias", lambda b: b.bfloat16()), "one floating dtype"),
@@ -168,7 +168,8 @@ def test_norm_alone_is_offered_where_nothing_else_is_looked_for() -> None:
 def test_linear_inside_a_norm_is_a_seat_and_the_norm_is_none() -> None:
     seats, rest = found(nn.ModuleDict({"norm": Adaptive()}))
     assert {path: seat.structure for path, seat in seats.items()} == {"norm.dense": "linear_proj"}
-    assert set(rest) == {"norm:norm"}
+    assert set(rest) == {"norm:norm", "norm:adaln_producer"}
+    assert "weight is no slot" in rest["norm:adaln_producer"].reason
 
 
 def test_norm_of_two_paths_is_refused() -> None:
