@@ -10,7 +10,7 @@ from torch import nn
 
 from pytest_frt.sdk import BindSeat, Impl, KernelUnavailable, Refusal, Scales
 
-LAYER: Final = "layer_norm"
+LAYERS: Final = {"none": "layer_norm"}
 
 
 def bind(seat: BindSeat, scales: Scales, kernel: ModuleType) -> nn.Module | Refusal:
@@ -22,9 +22,10 @@ def bind(seat: BindSeat, scales: Scales, kernel: ModuleType) -> nn.Module | Refu
     refusal: Refusal | None = outside_envelope(IMPL, seat, scales)
     if refusal is not None:
         return refusal
-    if reason := kernel.unsupported(LAYER):
+    layer = LAYERS[seat.scheme]
+    if reason := kernel.unsupported(layer):
         raise KernelUnavailable(f"{IMPL.kernel}: {reason}", hint="run on a machine whose torch build has it")
-    bound: nn.Module = kernel.layer_norm(seat.weights["w"], seat.weights["b"], eps=seat.constants["eps"])
+    bound: nn.Module = getattr(kernel, layer)(seat.weights["w"], seat.weights["b"], eps=seat.constants["eps"])
     return bound
 
 
@@ -34,7 +35,7 @@ IMPL = Impl(
     version=1,
     schemes=("none",),
     kernel="pytest-frt/frt-cpu",
-    rows={"none": (1, 8192)},
+    rows={"none": (1, 6256)},
     variants={"norm": ("layer",)},
     dims={"D": (2, 16384)},
 )

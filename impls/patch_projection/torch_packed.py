@@ -26,7 +26,7 @@ IMPL = Impl(
     version=1,
     schemes=("w16a32", "none"),
     kernel="pytest-frt/frt-cpu",
-    rows={"w16a32": (1, 8192), "none": (1, 8192)},
+    rows={"w16a32": (1, 6256), "none": (1, 6256)},
     variants={"bias": ("none", "add")},
     dims={"K": (16, 16384), "N": (1, 16384)},
 )
