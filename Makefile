@@ -61,4 +61,5 @@ $(VENV)/torch: $(VENV)/bin/python
 
 $(VENV)/installed: $(VENV)/torch pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[hosts,report,dev]"
+	$(BIN)/frt build csrc/w8a16_gemv || echo "build: the compiled kernel is NOT_SUPPORTED here"
 	touch $@

@@ -42,7 +42,7 @@ def source(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy what a clean clone holds, so that building leaves nothing in the tree under test."""
     copy = tmp_path_factory.mktemp("source") / "clone"
     skipped = shutil.ignore_patterns(
-        "__pycache__", ".*_cache", ".git", ".venv", "build-*", "dist", "*.egg-info", "*.so"
+        "__pycache__", ".*_cache", ".git", ".venv", "build-*", "dist", "*.egg-info", "*.so", "torch-stable-abi*"
     )
     shutil.copytree(repository, copy, ignore=skipped)
     return copy

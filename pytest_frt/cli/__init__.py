@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 from pytest_frt.certs.codes import next_step
 from pytest_frt.cli import (
     bench,
+    build,
     bundle,
     certs,
     compare,
@@ -68,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
         compare,
         report,
         bench,
+        build,
     ):
         part.add_commands(commands)
     return top

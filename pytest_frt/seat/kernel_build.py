@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pytest_frt.contracts.record import FileDigest, KernelFacts
 from pytest_frt.errors import FrtError, KernelUnavailable, SpecError
-from pytest_frt.seat.noarch import METADATA_FILE, read_project
+from pytest_frt.seat.noarch import METADATA_FILE, Project, read_document
 from pytest_frt.spec import packages
 from pytest_frt.spec.hub_cache import COMMIT
 from pytest_frt.spec.plain import read_plain
@@ -96,7 +96,7 @@ def resolve(
     if (chosen := override or local.get(repo)) is not None:
         return read_build(repo, chosen, backend=backend)
     if (own := _own_project(repo)) is not None:
-        return read_build(repo, own, backend=backend)
+        return _read_own(own, backend)
     if pin is None:
         raise KernelUnavailable(
             f"kernel {repo} is not at hand: no local folder is given for it and no revision is pinned",
@@ -176,11 +176,23 @@ def is_own(folder: Path) -> bool:
     return folder.is_relative_to(_own_folder())
 
 
-def _own_project(repo: str) -> Path | None:
-    for file in sorted(_own_folder().glob("*/build.toml")):
-        if read_project(file.parent).repo == repo:
-            return file.parent
-    return None
+def own_projects() -> tuple[Project, ...]:
+    """Return the kernel projects of this distribution, by folder name."""
+    return tuple(read_document(file.parent)[0] for file in sorted(_own_folder().glob("*/build.toml")))
+
+
+def _own_project(repo: str) -> Project | None:
+    return next((project for project in own_projects() if project.repo == repo), None)
+
+
+def _read_own(project: Project, backend: str | None) -> KernelBuild:
+    try:
+        return read_build(project.repo, project.folder, backend=backend)
+    except KernelUnavailable as absent:
+        if backend is not None and backend not in project.backends:
+            raise
+        command = f"frt build csrc/{project.folder.name}"
+        raise KernelUnavailable(f"{absent.message}: run {command}", hint=command) from absent
 
 
 def _fetch(repo: str, hub: HubPin, *, backend: str | None) -> KernelBuild:

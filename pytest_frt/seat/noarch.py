@@ -11,7 +11,7 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_frt.errors import SpecError
 from pytest_frt.spec.tree import tree_digest, tree_files
@@ -34,7 +34,7 @@ def add_op_namespace_prefix(op_name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A noarch kernel project as its build.toml states it.
+    """A kernel project as its build.toml states it.
 
     Attributes:
         folder: Where build.toml is.
@@ -59,18 +59,28 @@ class Project:
 
 
 def read_project(folder: Path) -> Project:
-    """Read ``build.toml``.
+    """Read ``build.toml`` of a noarch project.
 
     Raises:
         SpecError: the file is missing, is no TOML, lacks a field, or is no noarch project.
+    """
+    project, document = read_document(folder)
+    if "torch-noarch" not in document:
+        raise SpecError(f"{folder / 'build.toml'} has no [torch-noarch]: it is compiled, not copied", hint="frt build")
+    return project
+
+
+def read_document(folder: Path) -> tuple[Project, dict[str, Any]]:
+    """Read ``build.toml`` of any kernel project, and return what all have in common and the whole document.
+
+    Raises:
+        SpecError: the file is missing, is no TOML, or lacks a field.
     """
     file = folder / "build.toml"
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
         general = document["general"]
-        if "torch-noarch" not in document:
-            raise SpecError(f"{file} has no [torch-noarch]: it is compiled, not copied")
-        return Project(
+        project = Project(
             folder=folder,
             name=str(general["name"]),
             version=int(general["version"]),
@@ -80,6 +90,7 @@ def read_project(folder: Path) -> Project:
         )
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as fault:
         raise SpecError(f"{file} cannot be read: {fault!r}", hint="compare it with csrc/*/build.toml") from fault
+    return project, document
 
 
 def build_noarch(project: Project, out: Path) -> tuple[Path, ...]:
@@ -108,6 +119,13 @@ def _write(project: Project, names: list[str], build_id: str, backend: str, out:
         target = variant / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((project.sources / name).read_bytes())
+    write_metadata(project, variant, build_id, backend)
+    (variant / OPS_FILE).write_text(_OPS_TEMPLATE.format(id=build_id), encoding="utf-8")
+    return variant
+
+
+def write_metadata(project: Project, variant: Path, build_id: str, backend: str) -> None:
+    """Write what ``kernels`` reads of a build before it imports it."""
     metadata = {
         "id": build_id,
         "name": project.name,
@@ -117,8 +135,6 @@ def _write(project: Project, names: list[str], build_id: str, backend: str, out:
         "backend": {"type": backend},
     }
     (variant / METADATA_FILE).write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
-    (variant / OPS_FILE).write_text(_OPS_TEMPLATE.format(id=build_id), encoding="utf-8")
-    return variant
 
 
 def main(folders: list[str]) -> int:
