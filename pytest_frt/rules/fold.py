@@ -22,13 +22,19 @@ from pytest_frt.rules.net_win import NO_WIN, PROVISIONAL
 
 NO_SEATS: Final = "no_seats"
 """Reason of the ``seats`` gate on a host that has no seat of the structure."""
+NO_CALLS: Final = "no_calls"
+"""Reason of the ``seats`` gate where the untouched host calls none of the seats with rows that the impl admits."""
 CORRECTNESS_GATES: Final = ("null_control", "seats", "parity", "ledger", "contract")
 """What must hold for a record to be called correct."""
 RECORD_GATES: Final = (*CORRECTNESS_GATES, "net_win")
 """Every gate a certified record passed, in order: the first that does not hold names the outcome."""
 PLAN_GATES: Final = ("union",)
 """Gates of a plan; its members passed theirs."""
-WORDS: Final = {NO_WIN: Outcome.CORRECT_NOT_FASTER, NO_SEATS: Outcome.NOT_SUPPORTED}
+WORDS: Final = {
+    NO_WIN: Outcome.CORRECT_NOT_FASTER,
+    NO_SEATS: Outcome.NOT_SUPPORTED,
+    NO_CALLS: Outcome.NOT_SUPPORTED,
+}
 """Refusals by reason that have a word of their own: a host without a seat for a structure refuses nothing."""
 FAILING_GATES: Final = frozenset({"null_control", "parity", "ledger", "contract", "union"})
 """A refusal here is a failure of the run. A seat that cannot be taken (``seats``) is a finding."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_frt.contracts.verdict import Crashed, Pass, Refusal, SeatVerdicts, Verdict
 from pytest_frt.gates import ledger, parity, seats
+from pytest_frt.rules.fold import NO_CALLS, NO_SEATS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +133,11 @@ class Settling:
         asked = [seat for unit in units for seat in unit.seats]
         if not asked:
             names = ", ".join(sorted({unit.structure for unit in question.units}))
-            return self._rest(Refusal("seats", "no_seats", f"the host has no seat for {names}"), (), (), None)
+            return self._rest(Refusal("seats", NO_SEATS, f"the host has no seat for {names}"), (), (), None)
+        if not any(self._calls(unit) for unit in units):
+            low, high = min(unit.rows[0] for unit in units), max(unit.rows[1] for unit in units)
+            detail = f"the host calls none of the {len(asked)} seats with {low} to {high} rows in {question.phase}"
+            return self._rest(Refusal("seats", NO_CALLS, detail), (), (), None)
         tried = self._stages.attempt(question, units, self._witnessed, lifecycle=self._lifecycle)
         if isinstance(tried, Crashed | Refusal):
             return self._rest(replace(tried, gate="seats"), (), (), None)
@@ -149,6 +154,11 @@ class Settling:
         if not isinstance(self._verdicts["parity"], Pass):
             return self._rest(None, (), (), tried, judged)
         return self._counted(units, tried, judged)
+
+    def _calls(self, unit: UnitRef) -> int:
+        """Return how many calls the untouched host makes of a unit's seats with rows that it admits."""
+        mine = [facts for facts in self._witnessed.evidence.calls if facts.phase == self._question.phase]
+        return sum(ledger.split(facts, unit.rows)[0] for facts in mine if facts.seat in unit.seats)
 
     @staticmethod
     def _whole(tried: Tried, judged: parity.ParityVerdict) -> Verdict:

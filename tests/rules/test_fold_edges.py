@@ -10,8 +10,9 @@ from pytest_frt.rules.fold import CORRECTNESS_GATES, PLAN_GATES, RECORD_GATES, F
 ALL = [Pass(gate) for gate in RECORD_GATES]
 
 
-def test_a_host_without_a_seat_supports_nothing() -> None:
-    folded = fold([Pass("null_control"), Refusal("seats", "no_seats", "x")])
+@pytest.mark.parametrize("reason", ["no_seats", "no_calls"])
+def test_a_host_without_a_seat_that_it_calls_supports_nothing(reason: str) -> None:
+    folded = fold([Pass("null_control"), Refusal("seats", reason, "x")])
     assert (folded.outcome, folded.correct) == (Outcome.NOT_SUPPORTED, False)
 
 

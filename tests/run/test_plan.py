@@ -94,8 +94,8 @@ def test_impl_that_admits_no_selected_phase_is_a_row_beyond_tiny_size(registry: 
 
 
 def test_size_that_a_host_lacks_is_a_usage_fault(registry: Registry) -> None:
-    with pytest.raises(UsageFault, match=r"host qwen3 has no size 'full'; it has tiny"):
-        plan(registry, size="full")
+    with pytest.raises(UsageFault, match=r"host qwen3 has no size 'real'; it has tiny, full"):
+        plan(registry, size="real")
 
 
 def test_absent_device_is_rows_only(registry: Registry) -> None:
@@ -113,7 +113,7 @@ def test_kernel_that_is_not_here_is_a_row(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "kind", "size"), [("gemma3_270m", "cpu", "real"), ("qwen3", "cpu", "tiny"), ("qwen3", "cuda", "tiny")]
+    ("host", "kind", "size"), [("gemma3_270m", "cpu", "real"), ("qwen3", "cpu", "tiny"), ("qwen3", "cuda", "full")]
 )
 def test_default_size(registry: Registry, host: str, kind: str, size: str) -> None:
     assert default_size(registry.host(host).spec, kind) == size

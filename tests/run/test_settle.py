@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,6 +91,21 @@ def test_host_without_a_seat_starts_nothing(toy: Any) -> None:
     settled, asked = settle(toy, toy.Answer(), seats=0)
     assert asked == []
     assert getattr(settled.verdicts["seats"], "reason", "") == "no_seats"
+
+
+@pytest.mark.parametrize(
+    ("rows", "phase", "started"),
+    [("1", "decode", True), ("8", "decode", True), ("9", "decode", False), ("1", "prefill", False)],
+    ids=["inside", "edge_of_the_band", "beyond_the_band", "another_phase"],
+)
+def test_seats_that_the_host_does_not_call_so_start_nothing(toy: Any, rows: str, phase: str, *, started: bool) -> None:
+    found = toy.witnessed(toy.seat("a"))
+    calls = tuple(replace(one, by_rows={rows: one.calls}, phase=phase) for one in found.evidence.calls)
+    found = replace(found, evidence=replace(found.evidence, calls=calls))
+    stages = toy.Stages([toy.Answer()])
+    settled = Settling(stages, toy.question(toy.unit()), found, lifecycle=True).run()
+    assert bool(stages.asked) is started
+    assert started or getattr(settled.verdicts["seats"], "reason", "") == "no_calls"
 
 
 def test_set_that_keeps_moving_is_refused(toy: Any) -> None:
