@@ -142,7 +142,8 @@ def test_schemes_round_products_as_they_say() -> None:
     left = torch.tensor([3.015625, 1.5078125, 1.0], dtype=torch.float64)  # 3.009, 1.5045 and 1.003 in bfloat16
     scales = torch.tensor([1 / 3, 2 / 3, 1.0], dtype=torch.float64)
     assert torch.allclose(coded(y, w)[0], left * scales, rtol=1e-12)
-    assert [name for name in REGISTRY.schemes if scheme(name).products] == ["w8a16_decode"]
+    rounded = [name for name in REGISTRY.schemes if scheme(name).products]
+    assert rounded == ["bf16_structural", "w4a16_decode", "w8a16_decode"]
 
 
 def test_few_rows_are_whole_calls_in_order() -> None:
