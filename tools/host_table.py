@@ -1,8 +1,8 @@
 """Write ``docs/hosts.md``: what JSON reports of runs say of each host's seats.
 
 Each argument is a report that ``pytest --frt-json=FILE`` wrote. A structure's row tells how many seats of it the host
-has, in which phases they are called, and what came of each scheme: the best outcome over its impls and phases, and the
-reason of the commonest refusal.
+has, in which phases they are called, and what came of each scheme: the seats that stand in its best record, or the
+commonest reason where no record holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from repo_tree import ROOT
 
 PAGE: Final = ROOT / "docs" / "hosts.md"
 SUPPORTED: Final = "NOT_SUPPORTED"
-BEST_FIRST: Final = ("CERTIFIED", "CORRECT_NOT_FASTER", "INCONCLUSIVE", "REFUSED", "CRASH", "TIMEOUT", "INVALID_RUN")
 HEAD: Final = """\
 # Hosts and their seats
 
