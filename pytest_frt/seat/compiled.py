@@ -133,9 +133,9 @@ def find_compiler(asked: str = "") -> Path:
     for name in (asked,) if asked else COMPILERS:
         if found := shutil.which(name):
             return Path(found)
-    what = f"the compiler {asked}" if asked else f"none of the compilers {', '.join(COMPILERS)}"
+    what = f"the compiler {asked} is not" if asked else f"none of the compilers {', '.join(COMPILERS)} is"
     raise KernelUnavailable(
-        f"{what} is installed: a compiled kernel cannot be built",
+        f"{what} installed: a compiled kernel cannot be built",
         hint="install g++ 9 or newer (apt-get install g++), or name another with --compiler=PATH",
     )
 

@@ -191,8 +191,10 @@ def _read_own(project: Project, backend: str | None) -> KernelBuild:
     except KernelUnavailable as absent:
         if backend is not None and backend not in project.backends:
             raise
+        built = any((project.folder / "build").glob(f"*/{METADATA_FILE}"))
+        said = absent.message if built else f"kernel {project.repo} is not built"
         command = f"frt build csrc/{project.folder.name}"
-        raise KernelUnavailable(f"{absent.message}: run {command}", hint=command) from absent
+        raise KernelUnavailable(f"{said}: run {command}", hint=command) from absent
 
 
 def _fetch(repo: str, hub: HubPin, *, backend: str | None) -> KernelBuild:

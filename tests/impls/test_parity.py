@@ -194,8 +194,26 @@ def _groups_of_64(codes: Tensor, scale: Tensor, zero: Tensor) -> tuple[Tensor, T
     return codes, scale[:, pair], zero[:, pair]
 
 
+def _one_group(codes: Tensor, scale: Tensor, zero: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Quantise each output channel again, with one scale and one zero point."""
+    weight = (codes.unflatten(1, (-1, 32)) - 8) * scale.float()[..., None] + zero.float()[..., None]
+    low, high = weight.flatten(1).amin(1), weight.flatten(1).amax(1)
+    step = ((high - low) / 15)[:, None]
+    middle = high[:, None] - 7 * step
+    again = ((weight.flatten(1) - middle) / step).round() + 8
+    return again.int(), step.expand_as(scale).bfloat16(), middle.expand_as(zero).bfloat16()
+
+
+def _one_scale(codes: Tensor, scale: Tensor, zero: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    wrong = scale.clone()
+    wrong[3, 0] = scale[3, 1]
+    return codes, wrong, zero
+
+
 INT4_FAULTS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]] = {
     "groups_of_64": _groups_of_64,
+    "one_group_per_channel": _one_group,
+    "one_scale_of_its_neighbour": _one_scale,
     "swapped_nibbles": lambda c, s, z: (c.unflatten(1, (-1, 2)).flip(-1).flatten(1), s, z),
     "scale_of_the_next_group": lambda c, s, z: (c, s.roll(1, 1), z),
     "zero_point_of_the_next_group": lambda c, s, z: (c, s, z.roll(1, 1)),
