@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -10,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pytest_frt.contracts.impl import Impl
-from pytest_frt.contracts.seat import NotReplaced, PairSeat, SeatFacts, SlotRef
+from pytest_frt.contracts.impl import Impl, Scales
+from pytest_frt.contracts.seat import ModuleSeat, NotReplaced, PairSeat, SeatFacts, SlotRef
 from pytest_frt.contracts.verdict import Pass, Refusal, Verdict
 from pytest_frt.measure.metrics import host_metrics
 from pytest_frt.rules.bands import judge_samples
 from pytest_frt.seat import discover as discovery
 from pytest_frt.seat import tree
-from pytest_frt.seat.bind import BoundSeat, bind_unit
+from pytest_frt.seat.bind import BoundSeat, bind_unit, envelope_faults
 from pytest_frt.seat.discover import discover
 from pytest_frt.seat.observe import observe, split
 from pytest_frt.seat.swap import attach
@@ -153,6 +154,32 @@ def test_float8_codes_without_a_scale_are_refused_at_bind() -> None:
     assert len(bound(("float32", "float8_e4m3fn"))[0]) == 1  # an impl that takes codes for values
     shipped = [entry.impl for entry in REGISTRY.impls.values()]
     assert [impl.name for impl in shipped if any("float8" in dtype for dtype in impl.dtypes)] == []
+
+
+BANDS = [(0, 8), (1, 1), (1, 8), (8, 8), (1, 9), (9, 9)]
+SIZES = [31, 32, 33, 64, 16384, 16385, 16416]
+
+
+def taken(impl: Impl) -> set[tuple[tuple[int, int], int]]:
+    """Return the row bands and sizes at which a seat lies in what an impl declares."""
+    seat = SeatFacts("linear_proj", ModuleSeat("proj"), {"bias": "none"}, {}, {}, {}, "float32", {})
+    return {
+        (band, size)
+        for band in BANDS
+        for size in SIZES
+        if not list(
+            envelope_faults(
+                impl, replace(seat, dims={"K": size, "N": 64}), scheme="w4a16_decode", scales=Scales(), rows=band
+            )
+        )
+    }
+
+
+def test_weights_of_four_bits_are_taken_at_no_row_and_no_size_beyond_their_edges() -> None:
+    own = REGISTRY.impls["linear_proj/torch_int4"].impl
+    assert taken(own) == {(band, size) for band in [(1, 1), (1, 8), (8, 8)] for size in (32, 64, 16384)}
+    assert taken(replace(own, rows={"w4a16_decode": (1, 9)})) - taken(own)
+    assert taken(replace(own, multiples={})) - taken(own) == {(b, s) for b in [(1, 1), (1, 8), (8, 8)] for s in (33,)}
 
 
 class PostNorm(nn.Module):

@@ -69,8 +69,8 @@ def test_ledger_holds_the_calls_that_the_host_makes(
     assert [refusal.reason for refusal in verdict.refused] == (["served"] if twice else [])
 
 
-def exact_rows(self: guard.Guard, x: object) -> Admission:
-    why = examined(self, x)
+def exact_rows(self: guard.Guard, x: object, *sides: Any) -> Admission:
+    why = examined(self, x, *sides)
     full = isinstance(x, Tensor) and guard.rows_of(x) == self.form.rows[1]
     return Admission.ROWS if why is Admission.SERVED and not full else why
 
