@@ -32,12 +32,13 @@ def cases(
 
 
 def near_misses(variant: Mapping[str, str]) -> Iterator[NearMiss]:
-    """Yield what a right-looking implementation may compute instead: the other GELU, a norm shifted in 16 bits.
+    """Yield what a right-looking implementation may compute instead: other forms of GELU, a norm shifted in 16 bits.
 
     Args:
         variant: Axis to value of the seat.
     """
     if variant["activation"] == "gelu_tanh":
         yield NearMiss("gelu_erf", keywords={"activation": "gelu_erf"})
+        yield NearMiss("quick_gelu", keywords={"activation": "quick_gelu"})
     if variant["norm"] == "offset":
         yield NearMiss("one_added_in_bfloat16", slots={"w_norm": shifted_in_bfloat16})

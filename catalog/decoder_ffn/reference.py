@@ -17,7 +17,16 @@ def _gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu_tanh": _gelu_tanh, "silu": F.silu, "gelu_erf": F.gelu}
+def _quick_gelu(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu_tanh": _gelu_tanh,
+    "silu": F.silu,
+    "gelu_erf": F.gelu,
+    "quick_gelu": _quick_gelu,
+}
 
 
 def _rms(x: Tensor, eps: float) -> Tensor:
@@ -46,7 +55,7 @@ def reference(  # noqa: PLR0913 (one keyword per slot, axis and constant of stru
         w_up: ``[D, F]``.
         w_down: ``[F, D]``.
         w_norm: ``[D]``; needed unless ``norm`` is ``none``.
-        activation: ``gelu_tanh`` or ``silu``; ``gelu_erf``, which no variant has, is a near miss.
+        activation: ``gelu_tanh`` or ``silu``; ``gelu_erf`` and ``quick_gelu``, which no variant has, are near misses.
         norm: ``none``; RMS norm scaled by ``1 + w_norm`` (``offset``) or by ``w_norm`` (``direct``).
         residual: ``none``, or ``add`` to return ``x + y``.
         eps: Added to the mean square before the root.

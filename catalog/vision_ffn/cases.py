@@ -32,10 +32,11 @@ def cases(
 
 
 def near_misses(variant: Mapping[str, str]) -> Iterator[NearMiss]:
-    """Yield what a right-looking implementation may compute instead: the other GELU.
+    """Yield what a right-looking implementation may compute instead: other forms of GELU.
 
     Args:
         variant: Axis to value of the seat.
     """
     other = {"gelu_tanh": "gelu_erf", "gelu_erf": "gelu_tanh"}[variant["activation"]]
     yield NearMiss(other, keywords={"activation": other})
+    yield NearMiss("quick_gelu", keywords={"activation": "quick_gelu"})

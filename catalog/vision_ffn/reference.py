@@ -13,6 +13,21 @@ def _untapped(_point: str, value: Tensor) -> Tensor:
     return value
 
 
+def _gelu_tanh(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def _quick_gelu(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu_tanh": _gelu_tanh,
+    "gelu_erf": F.gelu,
+    "quick_gelu": _quick_gelu,
+}
+
+
 def _layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)  # mean and variance of a 16-bit row need 32 bits
     scale = None if weight is None else weight.to(wide)
@@ -45,7 +60,7 @@ def reference(  # noqa: PLR0913 (one keyword per slot, axis and constant of stru
         b_fc2: ``[D]``.
         w_norm: Layer-norm weight ``[D]``; absent means the norm has no learned scale.
         b_norm: Layer-norm bias ``[D]``; absent means the norm has no learned shift.
-        activation: ``gelu_tanh`` or ``gelu_erf``.
+        activation: ``gelu_tanh`` or ``gelu_erf``; ``quick_gelu``, which no variant has, is a near miss.
         norm: ``none``; ``pre``: the block reads ``ln(x)``; ``post``: the result goes through ``ln``.
         residual: ``none``, or ``add`` to add ``x`` to the projection.
         eps: Added to the variance before the root.
@@ -54,12 +69,12 @@ def reference(  # noqa: PLR0913 (one keyword per slot, axis and constant of stru
     Raises:
         KeyError: an unknown ``activation``, ``norm`` or ``residual``.
     """
-    approximate = {"gelu_tanh": "tanh", "gelu_erf": "none"}[activation]
+    act = _ACTIVATIONS[activation]
     pre, post = {"none": (False, False), "pre": (True, False), "post": (False, True)}[norm]
     add = {"none": False, "add": True}[residual]
     h = _layer_norm(x, w_norm, b_norm, eps) if pre else x  # [..., D]
     h = tap("x_after_norm", h)
-    hidden = F.gelu(h @ w_fc1.T + b_fc1, approximate=approximate)  # [..., D] -> [..., F]
+    hidden = act(h @ w_fc1.T + b_fc1)  # [..., D] -> [..., F]
     y = tap("hidden_after_act", hidden) @ w_fc2.T + b_fc2  # [..., F] -> [..., D]
     y = x + y if add else y
     return _layer_norm(y, w_norm, b_norm, eps) if post else y

@@ -20,6 +20,8 @@ from pytest_frt.seat.bind import BoundSeat
 
 HELD_CALLS: Final = 8
 """Outputs held at the same time: a part that cycles through fewer buffers of its own is seen writing into one again."""
+HELD_AGAIN: Final = 3
+"""Outputs held at every further height: two calls show a buffer, and one more a pair of them that take turns."""
 REAL: Final = "real"
 SMALLEST: Final = 1e-12
 """Stands for a difference in bits that no float64 norm shows, such as the sign of a zero: 0 says bit-equal."""
@@ -140,7 +142,7 @@ class SeamRun:
                 return
             outputs = joined(whole)
             self._keep(REAL, bound, outputs)
-            self._aliasing(bound, fed[0])
+            self._aliasing(bound, fed)
             self._conduct(bound, fed, outputs)
         raises = bound.facts.id in self.conduct and bool(self.conduct[bound.facts.id].raised)
         for name, inputs in cases:
@@ -242,15 +244,18 @@ class SeamRun:
         few = tuple(map(_clone, seam.as_tuple(bound.module(*short.tensors))))
         return difference(few, tuple(output[:low] for output in many)), (low, max(heights))
 
-    def _aliasing(self, bound: BoundSeat, call: Call) -> None:
-        held = list(self._held(bound, call))
+    def _aliasing(self, bound: BoundSeat, fed: Sequence[Call]) -> None:
+        """Hold outputs of each height while others are computed: a buffer may be kept for some heights only."""
+        first, *others = {call.rows: call for call in reversed(fed)}.values()
+        turns = [(first, HELD_CALLS), *((call, HELD_AGAIN) for call in others)]
+        held = [one for call, count in turns for one in self._held(bound, call, count)]
         if not all(same_bits(output, kept) for output, kept in held):
             self.aliased.append(bound.facts.id)
 
     @staticmethod
-    def _held(bound: BoundSeat, call: Call) -> Iterator[tuple[Tensor, Tensor]]:
+    def _held(bound: BoundSeat, call: Call, turns: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield outputs of calls on different inputs of one shape, each with a copy of what it held at first."""
-        for turn in range(HELD_CALLS):
+        for turn in range(turns):
             other = call.each(lambda given: given + float(turn))  # noqa: B023 (called here only)
             for output in seam.as_tuple(bound.module(*other.tensors)):
                 yield output, _clone(output)

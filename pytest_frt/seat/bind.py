@@ -17,10 +17,11 @@ from pytest_frt.contracts.structure import Structure
 from pytest_frt.contracts.verdict import Measured, Refusal
 from pytest_frt.errors import SpecError, SwapRefused
 from pytest_frt.seat.guard import version_of
-from pytest_frt.seat.weights import slot_tensors
+from pytest_frt.seat.weights import host_tensor, slot_tensors
 from pytest_frt.spec.dims import evaluate
 
 GATE = "bind"
+FLAT_AXES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class BoundSeat:
         scheme: Scheme it is bound for.
         sides: Size of the last axis of every further input; such a tensor belongs to the whole call.
         per_call: Whether each output belongs to the whole call; empty when none does.
+        axes: Axes that the first input must have, 0 for any number.
     """
 
     facts: SeatFacts
@@ -48,6 +50,7 @@ class BoundSeat:
     scheme: str
     sides: tuple[int, ...] = ()
     per_call: tuple[bool, ...] = ()
+    axes: int = 0
 
     def shapes(self, x: Tensor) -> list[tuple[int, ...]]:
         """Return the shape of every output of a call with the first input ``x``."""
@@ -108,8 +111,14 @@ def bind_unit(  # noqa: PLR0913 (a name for each)
             returned = structure.returned(one.variant)
             outputs = tuple(evaluate(spec.shape[-1], one.dims) for spec in returned)
             per_call = tuple(spec.per_call for spec in returned)
-            bound.append(BoundSeat(one, answer, width, outputs, rows, declared.name, scheme, tuple(sides), per_call))
+            beside = (tuple(sides), per_call, _axes(model, one))
+            bound.append(BoundSeat(one, answer, width, outputs, rows, declared.name, scheme, *beside))
     return tuple(bound), tuple(refused)
+
+
+def _axes(model: nn.Module, facts: SeatFacts) -> int:
+    """Return the axes an input must have: a convolution that takes flattened patches gives rows back, however many."""
+    return FLAT_AXES if any(host_tensor(model, slot.tensor).dim() > FLAT_AXES for slot in facts.slots.values()) else 0
 
 
 def _bind_seat(facts: SeatFacts, weights: Mapping[str, Tensor], scheme: str, rows: tuple[int, int]) -> BindSeat:

@@ -36,6 +36,7 @@ class Form:
         device: Input device.
         rows: Inclusive band of the product of the leading axes.
         sides: Size of the last axis of every further input, each of one row.
+        axes: Axes of the input, 0 for any number.
     """
 
     dtype: torch.dtype
@@ -43,6 +44,7 @@ class Form:
     device: torch.device
     rows: tuple[int, int]
     sides: tuple[int, ...] = ()
+    axes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class Guard:
 
     def _examine(self, x: object) -> Admission:
         form = self.form
-        if not isinstance(x, Tensor) or x.dim() == 0:
+        if not isinstance(x, Tensor) or x.dim() == 0 or (form.axes and x.dim() != form.axes):
             return Admission.FORM
         if any(host.training for host in self.hosts):
             return Admission.TRAINING

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pytest_frt.contracts.seat import NotReplaced, SeatFacts
 from pytest_frt.contracts.structure import Structure
 from pytest_frt.seat.hooks import Before, rows_of, watching
-from pytest_frt.seat.tree import dtype_name
+from pytest_frt.seat.tree import dtype_name, under
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,11 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return views[0] == views[1]
 
 
+def _related(path: str, place: str) -> bool:
+    """Return whether one of two modules is the other, or lies in it."""
+    return under(path, place) or under(place, path)
+
+
 @dataclass
 class _Watch:
     """Running facts of one seat.
@@ -63,6 +68,7 @@ class _Watch:
         called: Places called in the running round.
         given: Input of the producer in the running round. It is held, so that no tensor made later takes its storage.
         made: Output of the producer in the running round.
+        handed: Output of the producer in the round before, which the consumer has read.
         version: In-place writes of ``given`` when the producer read it.
     """
 
@@ -78,6 +84,7 @@ class _Watch:
     called: list[str] = field(default_factory=list)
     given: Tensor | None = None
     made: object = None
+    handed: object = None
     version: int = 0
 
     def first(self, tensors: tuple[Tensor, ...], keyword: bool) -> None:  # noqa: FBT001 (a watcher)
@@ -94,7 +101,7 @@ class _Watch:
             shapes = [tuple(side.shape) for side in tensors[1:]]
             self.faults.setdefault(f"beside x it is given tensors of {shapes}, needs {self.inputs - 1} of one row")
         self.dtypes |= {dtype_name(side.dtype) for side in tensors[1 : self.inputs]}
-        self.given, self.made, self.version = x, None, _version(x)
+        self.given, self.made, self.handed, self.version = x, None, None, _version(x)
         self.called = [self.facts.seat.places[0]]
         self._complete()
 
@@ -129,7 +136,14 @@ class _Watch:
         if tuple(self.called) != self.order:
             self.faults.setdefault(f"the places are called as {self.order} and as {tuple(self.called)}")
         self.calls += 1
-        self.called, self.given, self.made = [], None, None
+        self.called, self.given, self.made, self.handed = [], None, None, self.made
+
+    def read(self, place: str, tensors: tuple[Tensor, ...], _keyword: bool) -> None:  # noqa: FBT001 (a watcher)
+        """Take in a call of a module that is no place of this chain: the producer's output is not for it."""
+        for made in (self.made, self.handed):
+            if isinstance(made, Tensor) and any(_same(tensor, made) for tensor in tensors):
+                producer = self.facts.seat.places[0]
+                self.faults.setdefault(f"{place} reads the output of {producer} as well")
 
     def end_round(self) -> None:
         """Note a round that some place did not take part in."""
@@ -184,6 +198,10 @@ def observe(
         before.append((producer, watch.first))
         before += [(place, partial(watch.later, place)) for place in others]
     chains = [watch for watch in watches if len(watch.facts.seat.places) > 1 and not watch.fanout]
+    for watch in chains:
+        places = watch.facts.seat.places
+        around = [path for path, _ in model.named_modules() if not any(_related(path, place) for place in places)]
+        before += [(path, partial(watch.read, path)) for path in around]
     after = [(watch.facts.seat.places[0], watch.returned) for watch in chains]
     with torch.no_grad(), watching(model, before, after):
         run()

@@ -103,7 +103,7 @@ def _prepare(
     if not held:
         raise SwapRefused(f"seat {facts.id} names no host tensor", hint="discover its seats again")
     device = held[0].tensor.device
-    form = Form(dtype_named(facts.dtype), bound.width, device, bound.rows, bound.sides)
+    form = Form(dtype_named(facts.dtype), bound.width, device, bound.rows, bound.sides, bound.axes)
     guard = Guard(form, Counts(facts.id, device), strict, members, held)
     places = [
         Place(parent, name, path, host, seat)

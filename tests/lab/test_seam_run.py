@@ -47,6 +47,11 @@ def ring(count: int) -> Callable[[Tensor], Tensor]:
     return forward
 
 
+def from_two_rows(forward: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Compute one row anew, and taller calls as given."""
+    return lambda x: x * 1.0 if x.shape[0] == 1 else forward(x)
+
+
 def test_sound_part_leaves_its_outputs_and_no_fault() -> None:
     seam_run = run(lambda x: x * 2)
     assert not seam_run.faulty
@@ -63,12 +68,22 @@ def test_sound_part_leaves_its_outputs_and_no_fault() -> None:
         (halved, "mutated"),
         (ring(1), "aliased"),
         (ring(HELD_CALLS - 1), "aliased"),
+        (from_two_rows(ring(1)), "aliased"),
         (lambda x: x + torch.empty(4096)[:1].nan_to_num(1.0), "poison"),
         (lambda x: x.double(), "shapes"),
         (lambda x: (x, x), "shapes"),
         (lambda _: None, "shapes"),
     ],
-    ids=["mutates", "one_buffer", "seven_buffers", "fresh_memory", "double", "two_outputs", "nothing"],
+    ids=[
+        "mutates",
+        "one_buffer",
+        "seven_buffers",
+        "one_buffer_from_two_rows",
+        "fresh_memory",
+        "double",
+        "two_outputs",
+        "nothing",
+    ],
 )
 def test_fault_is_seen_and_nothing_else_is_blamed(forward: Callable[[Tensor], Any], attribute: str) -> None:
     seam_run = run(forward)

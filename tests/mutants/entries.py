@@ -157,6 +157,9 @@ CONTRACT: Final = (
 )
 SYSTEMATIC: Final = (
     Mutant("decoder_ffn", "w8a16_decode", f.activation("gelu_erf"), "alternative"),
+    Mutant("decoder_ffn", "w8a16_decode", f.activation("quick_gelu"), "scheme|alternative", trained="alternative"),
+    Mutant("decoder_ffn_offset", "w8a16_decode", f.activation("quick_gelu"), "scheme|alternative"),
+    Mutant("vision_ffn", "w8a16_decode", f.activation("quick_gelu"), "scheme|alternative"),
     Mutant("decoder_ffn", "w8a16_decode", f.scaled_channel("w_down", 1.1), "scheme", trained="channel"),
     Mutant("decoder_ffn", "w8a16_decode", f.scaled_channel("w_down", 1.03), "channel"),
     Mutant("decoder_ffn", "w8a8_dynamic", f.activation("gelu_erf"), "rows|alternative", trained="alternative"),

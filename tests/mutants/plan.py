@@ -18,7 +18,12 @@ from pytest_frt.contracts.structure import SlotSpec
 Outputs = Tensor | tuple[Tensor, ...]
 Forward = Callable[[Tensor], Outputs]
 GELU_TANH: Callable[[Tensor], Tensor] = partial(F.gelu, approximate="tanh")
-ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"gelu_tanh": GELU_TANH, "gelu_erf": F.gelu, "silu": F.silu}
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "gelu_tanh": GELU_TANH,
+    "gelu_erf": F.gelu,
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "silu": F.silu,
+}
 
 
 def same(forward: Forward) -> Forward:

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from pytest_frt.contracts.seat import NotReplaced, SeatFacts, SlotRef
 from pytest_frt.seat.discover import discover
+from pytest_frt.seat.guard import Form, Guard
+from pytest_frt.seat.ledger import Admission, Counts
 from pytest_frt.seat.weights import slot_tensors
 from pytest_frt.spec.load import load_structure
 
@@ -205,3 +207,12 @@ def test_library_that_feeds_images_is_refused(build: Callable[[], nn.Module], pa
     seats, rest = found(build())
     assert "patch_projection" not in {seat.structure for seat in seats.values()}
     assert word in rest[f"{path}:patch_projection"].reason
+
+
+def test_patches_of_other_axes_run_the_host() -> None:
+    device = torch.device("cpu")
+    form = Form(torch.float32, 8, device, (1, 8), axes=2)
+    guard = Guard(form, Counts("patch", device), strict=False, hosts=(), held=())
+    with torch.no_grad():
+        assert guard.examine(torch.ones(3, 8)) is Admission.SERVED
+        assert guard.examine(torch.ones(1, 3, 8)) is Admission.FORM

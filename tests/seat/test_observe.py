@@ -51,6 +51,30 @@ def test_encoder_shows_chain_and_siblings() -> None:
     assert {one.fault for one in found.values()} == {""}
 
 
+class Tapped(nn.Module):
+    """A BERT block whose intermediate another norm reads as well: before its output, or after."""
+
+    def __init__(self, *, early: bool) -> None:
+        super().__init__()
+        config = hf.BertConfig(hidden_size=8, intermediate_size=16, num_attention_heads=1)
+        self.intermediate = hf.models.bert.modeling_bert.BertIntermediate(config)
+        self.output = hf.models.bert.modeling_bert.BertOutput(config)
+        self.norm, self.early = nn.LayerNorm(16), early
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.intermediate(x)
+        read = self.norm(h) if self.early else None
+        y: Tensor = self.output(h, x)
+        return y + (self.norm(h) if read is None else read)[..., :8]
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["before_the_output", "after_the_output"])
+def test_chain_whose_middle_another_module_reads_is_a_fault(*, early: bool) -> None:
+    model = Tapped(early=early)
+    found = seen(model, lambda: model(torch.randn(1, 3, 8)))
+    assert found["intermediate+output"].fault == "norm reads the output of intermediate as well"
+
+
 class Attention(nn.Module):
     """Calls its three projections on what ``plan`` says, in its order."""
 
