@@ -56,7 +56,9 @@ def test_an_extra_is_imported_where_it_is_used(repository: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "extras", [(), ("hosts",), ("report",), ("sigstore",)], ids=["core", "hosts", "report", "sigstore"]
+    "extras",
+    [(), ("hosts",), ("vla",), ("report",), ("sigstore",)],
+    ids=["core", "hosts", "vla", "report", "sigstore"],
 )
 def test_runtime_dependencies_have_both_bounds(repository: Path, extras: tuple[str, ...]) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]

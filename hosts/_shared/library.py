@@ -14,11 +14,12 @@ from pytest_frt.sdk import MissingExtra
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
-def require(module: str) -> ModuleType:
-    """Import a third-party module that the ``hosts`` extra installs.
+def require(module: str, *, install: str = "pip install 'pytest-frt[hosts]'") -> ModuleType:
+    """Import a third-party module that an extra installs.
 
     Args:
         module: Dotted name, e.g. ``transformers``.
+        install: The command that installs its distribution.
 
     Raises:
         MissingExtra: its distribution is not installed.
@@ -30,7 +31,7 @@ def require(module: str) -> ModuleType:
             raise
         raise MissingExtra(
             f"this host needs the package {absent.name}, which is not installed",
-            hint="pip install 'pytest-frt[hosts]'",
+            hint=install,
         ) from absent
 
 

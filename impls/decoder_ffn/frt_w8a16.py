@@ -29,5 +29,4 @@ IMPL = Impl(
     rows={"w8a16_decode": (1, 8)},
     variants={"activation": ("gelu_tanh", "silu"), "norm": ("none",), "residual": ("none",)},
     dims={"D": (1, 16384), "F": (1, 16384)},
-    dtypes=("float32", "bfloat16"),
 )

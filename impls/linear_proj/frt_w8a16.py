@@ -29,5 +29,4 @@ IMPL = Impl(
     rows={"w8a16_decode": (1, 8)},
     variants={"bias": ("none", "add")},
     dims={"K": (1, 16384), "N": (1, 1048576)},
-    dtypes=("float32", "bfloat16"),
 )

@@ -21,7 +21,7 @@ from pytest_frt.seat.compiled import build_compiled, build_id, find_compiler, re
 
 from .conftest import K
 from .test_layers import LAYOUTS
-from .w8a16_oracle import gate, products, weights, within
+from .w8a16_oracle import gate, products, slope, weights, within
 
 REPO = "pytest-frt/w8a16-gemv"
 ROWS = range(1, 9)
@@ -76,6 +76,17 @@ def test_gated_is_float64(w8: ModuleType, path: str, rows: int, shape: tuple[int
     codes, scale, _ = weights(shape)
     x = torch.randn(rows, shape[1])
     assert within(w8.gated(x, codes, scale, activation, path), *gate(activation, codes, x, scale))
+
+
+@pytest.mark.parametrize("activation", ["gelu_tanh", "silu"])
+def test_activation_is_right_over_its_whole_range(w8: ModuleType, path: str, activation: str) -> None:
+    x = torch.linspace(-95, 95, 800).bfloat16().float()[:, None]
+    ones = torch.ones(2, 1, dtype=torch.int8), torch.ones(2)
+    got = torch.cat([w8.gated(rows, *ones, activation, path) for rows in x.split(8)])
+    wide, z = x.double(), slope(activation, x.double())
+    want = wide * torch.sigmoid(z) * wide
+    # An error of z is a relative one of exp(z); what float32 holds as subnormal only is rounded to that.
+    assert within(got, want, want.abs() * (z.abs() + 4) * 2.0**-21 + wide.abs() * 2.0**-126)
 
 
 MISTAKES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {

@@ -22,10 +22,9 @@ W8A16_INLINE uint32_t to_bits(float value) {
   return bits;
 }
 
-// exp(x) within 2 units in the last place; 0 and infinity beyond the range of float32, NaN for NaN.
+// exp(x) for x up to 0, within 2 units in the last place; 0 below the range of float32, NaN for NaN.
 W8A16_INLINE float exp_of(float x) {
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-  x = x > 89.0f ? 89.0f : x;
   x = x < -104.0f ? -104.0f : x;
   const float shifted = x * 1.44269504f + kMagic;
   const float n = shifted - kMagic;
@@ -38,7 +37,7 @@ W8A16_INLINE float exp_of(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  // 2^n in two factors: n runs from -150 to 128, further than one exponent reaches.
+  // 2^n in two factors: n runs down to -150, further than one exponent reaches.
   const int32_t whole = static_cast<int32_t>(to_bits(shifted) - to_bits(kMagic));
   const int32_t half = whole >> 1;
   const float first = from_bits(static_cast<uint32_t>(half + 127) << 23);
@@ -50,7 +49,8 @@ W8A16_INLINE float exp_of(float x) {
 template <Activation kind>
 W8A16_INLINE float activate(float x) {
   const float z = kind == Activation::kSilu ? x : 1.5957691216f * (x + 0.044715f * x * x * x);
-  return x / (1.0f + exp_of(-z));
+  const float e = exp_of(z > 0.0f ? -z : z);
+  return x * (z > 0.0f ? 1.0f : e) / (1.0f + e);
 }
 
 }  // namespace w8a16
