@@ -74,8 +74,8 @@ class Door:
         Args:
             module: The host module, in evaluation mode. It is kept, and not changed.
             calibration: Real inputs ``[..., K]``; every tensor is one sample.
-            impl: Impl to bind; None tries every one of the structure by name and takes the first that passes.
-            scheme: Scheme to bind for; None tries every one of the impl.
+            impl: Impl to bind; None tries every one of the structure and takes the first that passes.
+            scheme: Scheme to bind for; None tries every one of the impls, those first that may err least.
             builds: Kernel repo id to a local build, for kernels that are not part of this distribution.
 
         Raises:
@@ -86,6 +86,10 @@ class Door:
         if module.training or not calibration:
             missing = "the module is in training mode" if module.training else "there is no calibration input"
             raise GateRefused(f"{self.structure.spec.name}: {missing}", hint="call module.eval(); pass real inputs")
+        if (count := len(self.structure.spec.inputs)) > 1:
+            raise GateRefused(
+                f"{self.structure.spec.name} takes {count} inputs, this door feeds one", hint="certify it on a host"
+            )
         root = nn.ModuleDict({SEAT: module}).eval()
         facts = self._facts(root)
         local = {repo: Path(path) for repo, path in (builds or {}).items()}
@@ -121,8 +125,12 @@ class Door:
         )
         if scheme:
             self.registry.scheme(scheme)  # an unknown word is a usage fault, not an empty list
-        for entry in chosen:
-            yield from ((entry, one) for one in entry.impl.schemes if scheme in (None, one))
+        pairs = [(entry, one) for entry in chosen for one in entry.impl.schemes if scheme in (None, one)]
+        yield from sorted(pairs, key=lambda pair: (self._error(pair[1]), pair[0].impl.name))
+
+    def _error(self, scheme: str) -> float:
+        """Return the relative error that a sound part of a scheme may have."""
+        return load_scheme(str(self.registry.scheme(scheme).file)).limits.rel_l2
 
 
 @dataclass(frozen=True, slots=True)

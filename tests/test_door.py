@@ -134,3 +134,15 @@ def test_structure_typo_names_the_nearest() -> None:
     with pytest.raises(UsageFault) as raised:
         frt_get("linear_prj")
     assert "did you mean 'linear_proj'" in raised.value.hint
+
+
+def test_most_exact_scheme_is_tried_first() -> None:
+    tried = [scheme for _, scheme in frt_get("linear_proj")._candidates(None, None)]
+    assert tried[0] in {"none", "w16a32"}
+    assert tried.index("w8a16_decode") > tried.index("w16a32")
+    assert tried.index("w4a16_decode") > tried.index("none")
+
+
+def test_structure_of_several_inputs_is_refused(samples: list[Tensor]) -> None:
+    with pytest.raises(GateRefused, match="adaln_producer takes 2 inputs"):
+        frt_get("adaln_producer").bind(nn.Linear(8, 8).eval(), calibration=samples)
