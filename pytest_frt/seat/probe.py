@@ -41,12 +41,13 @@ class Replay:
     calls: tuple[tuple[tuple[Value, ...], Mapping[str, Value]], ...]
 
     def play(self, members: Iterable[nn.Module], x: Tensor) -> tuple[Tensor, ...]:
-        """Call the members on ``x`` as the host does and return every place's output."""
+        """Call the members on ``x`` as the host does and return every tensor they return."""
         outputs: list[Tensor] = []
         for member, (args, kwargs) in zip(members, self.calls, strict=True):
             known = {INPUT: x, RESULT: outputs[0] if outputs else x}
             put = {key: _filled(value, known) for key, value in kwargs.items()}
-            outputs.append(member(*(_filled(value, known) for value in args), **put))
+            answer = member(*(_filled(value, known) for value in args), **put)
+            outputs += answer if isinstance(answer, tuple) else [answer]
         return tuple(outputs)
 
     @property

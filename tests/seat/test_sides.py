@@ -205,8 +205,10 @@ def test_inputs_may_come_by_position_or_by_keyword(scene: Scene, by_keyword: int
         assert attachment.ledger.entries()[0].served == 1
 
 
-def test_contract_battery_holds(scene: Scene) -> None:
-    found = lifecycle.run_battery(scene.model, lambda: swap.attach(scene.model, scene.bound()), scene.run)
+@pytest.mark.parametrize("index", [0, 1], ids=["two_outputs", "one_output"])
+def test_contract_battery_holds(scene: Scene, index: int) -> None:
+    mine = scene.bound()[index : index + 1]
+    found = lifecycle.run_battery(scene.model, lambda: swap.attach(scene.model, mine), scene.run)
     assert [(check.name, check.detail) for check in found if not check.ok] == []
 
 
