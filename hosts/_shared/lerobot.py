@@ -98,6 +98,27 @@ def accept_cache_positions(module: ModuleType) -> None:
     vars(module)["create_causal_mask"] = create_causal_mask
 
 
+def crop_to_length(module: ModuleType) -> None:
+    """Let a module cut its caches to a length, as transformers had it before 5.24.
+
+    A cache now takes how many rows to drop. Layers of one cache may differ in how far they grew, so no one number
+    would do: each layer is cut by itself.
+
+    Args:
+        module: Holds ``DynamicCache`` under that name; changed in memory, once.
+    """
+    kept = module.DynamicCache
+    if "crop" in vars(kept):
+        return
+
+    def crop(self: Any, length: int) -> None:  # noqa: ANN401 (an unstubbed library)
+        for layer in self.layers:
+            if layer.is_initialized and layer.keys.shape[-2] > length:
+                layer.keys, layer.values = layer.keys[..., :length, :], layer.values[..., :length, :]
+
+    vars(module)["DynamicCache"] = type(kept.__name__, (kept,), {"crop": crop, "__module__": kept.__module__})
+
+
 def rename_stored(policy_class: Any, current: Callable[[str], str]) -> None:  # noqa: ANN401 (an unstubbed library)
     """Let a policy load files whose tensors have the names of an earlier release of transformers.
 

@@ -18,7 +18,7 @@ from torch import nn
 from pytest_frt.sdk import Checkpoint, CheckpointError
 
 from . import weights
-from .library import quiet
+from .library import quiet, require
 
 RECIPE: Final = "fan_in_gain_v1"
 GAIN: Final = 2.5  # of what decides which rows are read: at 1 a policy hardly follows its observation
@@ -113,9 +113,18 @@ def load(policy_class: Any, folder: Path, *, config: Any) -> nn.Module:  # noqa:
         policy_class: A policy class.
         folder: Checkpoint directory, of which `check` thinks well.
         config: Its configuration, with the device to load to.
+
+    Raises:
+        CheckpointError: the library found that a tensor does not fit.
     """
-    with hushed():
-        model: nn.Module = policy_class.from_pretrained(str(folder), config=config, local_files_only=True)
+    try:
+        with hushed():
+            model: nn.Module = policy_class.from_pretrained(str(folder), config=config, local_files_only=True)
+    except RuntimeError as fault:
+        raise CheckpointError(
+            f"{folder} does not fit {policy_class.__name__}: {fault}",
+            hint="give a checkpoint of these dimensions, or choose the size that has them",
+        ) from fault
     return model.eval()
 
 
@@ -126,9 +135,18 @@ def read_config(config_class: Any, folder: Path, changes: Mapping[str, Any]) -> 
         config_class: ``PreTrainedConfig`` of the library: the file names the policy.
         folder: Checkpoint directory, of which `check` thinks well.
         changes: Attribute to value, e.g. the device.
+
+    Raises:
+        CheckpointError: it has settings that this release of the library does not know.
     """
-    with hushed():
-        config = config_class.from_pretrained(str(folder), local_files_only=True)
+    try:
+        with hushed():
+            config = config_class.from_pretrained(str(folder), local_files_only=True)
+    except require("draccus.utils").ParsingError as fault:
+        raise CheckpointError(
+            f"{folder / 'config.json'} cannot be read by lerobot: {fault}",
+            hint="give a checkpoint that this release of lerobot wrote",
+        ) from fault
     for name, value in changes.items():
         setattr(config, name, value)
     return config

@@ -23,7 +23,7 @@ pytest.importorskip("lerobot", reason="NOT_SUPPORTED: lerobot is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore:.past_key_values. is deprecated:FutureWarning")
 ROOT = Path(__file__).resolve().parents[2]
 STRUCTURES = [load_structure(file.parent) for file in sorted((ROOT / "catalog").glob("*/structure.yaml"))]
-KIND = {"pi05": "pi05"}
+KIND = {"pi05": "pi05", "smolvla": "smolvla"}
 """Host to what its library calls the policy."""
 
 
@@ -109,6 +109,13 @@ def test_checkpoint_of_another_policy_is_refused(policy: Any, saved: Path, reque
     with pytest.raises(
         CheckpointError, match=f"describes the policy 'act'; this host loads '{KIND[policy.spec.name]}'"
     ):
+        policy.program.build(request_for(checkpoint=str(saved)))
+
+
+def test_setting_that_the_library_does_not_know_is_refused(policy: Any, saved: Path, request_for: Any) -> None:
+    text = (saved / "config.json").read_text().replace("{", '{"steering": 1,', 1)
+    (saved / "config.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"cannot be read by lerobot: .*steering"):
         policy.program.build(request_for(checkpoint=str(saved)))
 
 
