@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := torch==2.13.0
-LEROBOT := lerobot==0.6.1
+LEROBOT := lerobot==0.6.1 diffusers==0.39.0
 ORACLE := tests/certs/oracles/js
 FUZZ := envelope statement roundtrip policy set index state dialect bundle
 
@@ -61,7 +61,7 @@ $(VENV)/torch: $(VENV)/bin/python
 	touch $@
 
 $(VENV)/installed: $(VENV)/torch pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable ".[hosts,vla,report,dev]"
-	$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python "$(LEROBOT)"
+	$(BIN)/python -m pip install --quiet --editable ".[hosts,vla,groot,report,dev]"
+	$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python $(LEROBOT)
 	$(BIN)/frt build csrc/w8a16_gemv || echo "build: the compiled kernel is NOT_SUPPORTED here"
 	touch $@

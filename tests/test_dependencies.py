@@ -57,8 +57,8 @@ def test_an_extra_is_imported_where_it_is_used(repository: Path) -> None:
 
 @pytest.mark.parametrize(
     "extras",
-    [(), ("hosts",), ("vla",), ("report",), ("sigstore",)],
-    ids=["core", "hosts", "vla", "report", "sigstore"],
+    [(), ("hosts",), ("vla",), ("groot",), ("report",), ("sigstore",)],
+    ids=["core", "hosts", "vla", "groot", "report", "sigstore"],
 )
 def test_runtime_dependencies_have_both_bounds(repository: Path, extras: tuple[str, ...]) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]

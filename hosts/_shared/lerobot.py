@@ -18,22 +18,28 @@ from .library import require
 RELEASE: Final = "0.6.1"
 INSTALL: Final = f"pip install 'pytest-frt[vla]' && pip install --no-deps --ignore-requires-python lerobot=={RELEASE}"
 """In two steps, since lerobot asks for releases of Python, torch and transformers that it runs without."""
+INSTALL_GROOT: Final = (
+    "pip install 'pytest-frt[vla,groot]' && "
+    f"pip install --no-deps --ignore-requires-python lerobot=={RELEASE} diffusers==0.39.0"
+)
+"""As above; diffusers asks for an older huggingface_hub than it runs beside."""
 POLICIES: Final = "lerobot.policies"
 NEEDED: Final = ("draccus", "einops", "gymnasium")  # imported by every policy
 
 
 @functools.cache
-def policy_part(name: str, *needed: str) -> ModuleType:
+def policy_part(name: str, *needed: str, install: str = INSTALL) -> ModuleType:
     """Import one module of a policy, and none of the other policies.
 
     Args:
         name: Below ``lerobot.policies``, e.g. ``pi05.modeling_pi05``.
         needed: Packages this policy needs beyond those of all.
+        install: The command that installs what is needed.
 
     Raises:
         MissingExtra: lerobot or a package it needs is not installed, or lerobot is another release.
     """
-    _require(needed)
+    _require(needed, install)
     # Asked before a placeholder exists, so that the answer, which is kept, is the true one.
     require("transformers.utils").is_torchvision_available()
     family = [f"{POLICIES}.{name.partition('.')[0]}"] if "." in name else []
@@ -41,11 +47,11 @@ def policy_part(name: str, *needed: str) -> ModuleType:
         return import_module(f"{POLICIES}.{name}")
 
 
-def _require(needed: tuple[str, ...]) -> None:
+def _require(needed: tuple[str, ...], install: str) -> None:
     for package in ("lerobot", *NEEDED, *needed):
-        require(package, install=INSTALL)
+        require(package, install=install)
     if (release := importlib.metadata.version("lerobot")) != RELEASE:
-        raise MissingExtra(f"this host needs lerobot {RELEASE}, and {release} is installed", hint=INSTALL)
+        raise MissingExtra(f"this host needs lerobot {RELEASE}, and {release} is installed", hint=install)
 
 
 def features(cameras: Mapping[str, tuple[int, ...]], *, state: int, action: int) -> dict[str, dict[str, Any]]:

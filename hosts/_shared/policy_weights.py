@@ -31,29 +31,34 @@ def synthetic(seed: int, device: str) -> Checkpoint:
 
 
 @torch.no_grad()
-def fill(model: nn.Module, seed: int, sharpened: Callable[[str], bool]) -> None:
+def fill(
+    model: nn.Module, seed: int, sharpened: Callable[[str], bool], stacked: Callable[[str], bool] = lambda _name: False
+) -> None:
     """Fill every parameter so that each region of a policy matters to its actions.
 
     Tensors of several axes get standard deviation ``fan_in ** -0.5``, times `GAIN` where they are sharpened; the fan-in
-    is all but the first axis. Vectors get noise of ``weights.SPREAD`` about their start: 0 for a bias, what its class
-    gave it for a weight. Numbers are drawn on the device of the parameter, from the seed and its name alone.
+    is all but the first axis, or of a stack ``[parts, in, out]`` its second. Vectors, also stacked ones, get noise of
+    ``weights.SPREAD`` about their start: 0 for a bias, what its class gave it for a weight. Numbers are drawn on the
+    device of the parameter, from the seed and its name alone.
 
     Args:
         model: As its class constructs it.
         seed: Seed of the recipe.
         sharpened: Says of the name of a parameter whether it gets the gain.
+        stacked: Says of the name of a parameter whether its first axis counts parts of a kind.
     """
     for name, parameter in model.named_parameters():
         word = hashlib.sha256(f"{RECIPE}|{seed}|{name}".encode()).digest()[:8]
         generator = torch.Generator(parameter.device).manual_seed(int.from_bytes(word, "little") >> 1)
         noise = torch.randn(parameter.shape, generator=generator, device=parameter.device)
-        if parameter.ndim == 1:
-            if name.endswith("bias"):
+        own = parameter[0] if stacked(name) else parameter
+        if own.ndim == 1:
+            if name.endswith("bias") or stacked(name):
                 parameter.zero_()  # a class may draw its start
             parameter.add_(weights.SPREAD * noise)
         else:
-            gain = GAIN if sharpened(name) else 1.0
-            parameter.copy_(noise.mul_(gain * parameter[0].numel() ** -0.5))
+            gain, fan_in = GAIN if sharpened(name) else 1.0, own.shape[0] if stacked(name) else own[0].numel()
+            parameter.copy_(noise.mul_(gain * fan_in**-0.5))
 
 
 def stored(folder: Path, *, current: Callable[[str], str], ties: Mapping[str, str]) -> Checkpoint:

@@ -124,14 +124,20 @@ def score(model: nn.Module, samples: list[Sample], phase: PhaseSpec, vocabulary:
     Actions begin as the noise and move by what the policy computes: compared as they are, the noise in them would hide
     most of a fault.
     """
-    scores: list[Tensor] = []
-    for sample in samples:
-        tick = prepare(model, [sample], vocabulary)
-        actions = run(model, tick).float()
-        moved = actions - tick.noise[0, :, : actions.shape[1]]  # the noise is as wide as the widest robot's action
-        kept = causal_lm.scored_positions(moved[None, :, 0], phase.score_positions)
-        scores.append(moved[kept].cpu())
-    return scores
+    states = [prepare(model, [sample], vocabulary) for sample in samples]
+    return [moved(run(model, state), state.noise, phase) for state in states]
+
+
+def moved(actions: Tensor, noise: Tensor, phase: PhaseSpec) -> Tensor:
+    """Return how far actions are from their noise at the scored steps, float32 ``[P, numbers]``.
+
+    Args:
+        actions: ``[steps, numbers]``.
+        noise: ``[1, steps, numbers]``, as wide as the widest robot's actions.
+        phase: Says how many steps are scored.
+    """
+    way = actions.float() - noise[0, :, : actions.shape[1]].float()
+    return way[causal_lm.scored_positions(way[None, :, 0], phase.score_positions)].cpu()
 
 
 def shorter(sample: Sample) -> Sample:
