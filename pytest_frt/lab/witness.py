@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -112,17 +113,24 @@ def repeat_control(
     return tuple(differing), tuple(rng)
 
 
-def _call_facts(phase: str, taps: dict[str, SeatTap]) -> list[CallFacts]:
+def _call_facts(phase: str, taps: dict[str, SeatTap], run: set[str]) -> list[CallFacts]:
+    """Return the calls of a scored pass; of a seat that an execution of the phase does not call, none.
+
+    Scoring may do more than the phase: a decoder fills its cache before its first step.
+    """
+    counts = {seat: tap.by_rows if seat in run else Counter[int]() for seat, tap in taps.items()}
     return [
-        CallFacts(
-            seat,
-            phase,
-            tap.by_rows.total(),
-            {str(rows): count for rows, count in sorted(tap.by_rows.items())},
-            tap.dtype,
-        )
-        for seat, tap in taps.items()
+        CallFacts(seat, phase, found.total(), {str(rows): n for rows, n in sorted(found.items())}, taps[seat].dtype)
+        for seat, found in counts.items()
     ]
+
+
+def _run(host: Hosting, seats: tuple[SeatFacts, ...], sample: list[Sample], phase: str) -> set[str]:
+    """Return the seats that one execution of a phase calls."""
+    state = host.program.prepare(host.model, sample, phase)
+    with tapping(host.model, seats, (0, 0), 0, torch.Generator()) as taps:
+        host.program.run(host.model, state)
+    return {seat for seat, tap in taps.items() if tap.by_rows}
 
 
 Spoil = Callable[[nn.Module, Iterable[SeatFacts]], AbstractContextManager[None]]
@@ -236,7 +244,7 @@ def run(job: WitnessJob) -> None:
     controls: dict[str, Controls] = {}
     for phase, judged in job.judged.items():
         scores, taps, rows = _watched(host, seats, drawn, phase, job.seam_rows, generator, inputs)
-        made += _call_facts(phase, taps)
+        made += _call_facts(phase, taps, _run(host, seats, drawn.heldout[:1], phase))
         seam |= rows
         _save(out / f"scores.{phase}.safetensors", scores)
         members = [seat for seat in seats if seat.structure in judged]

@@ -85,12 +85,15 @@ def training_runs_host(bench: Bench) -> str:
             warnings.simplefilter("ignore", SeatWarning)
             modes = {path: module.training for path, module in bench.model.named_modules()}
             bench.model.train()
-            replay.play(bench.members(replay), replay.low)
+            trained = any(host.training for host in replay.hosts)  # a host may keep frozen parts in evaluation mode
+            try:
+                replay.play(bench.members(replay), replay.low)
+            finally:
+                for path, module in bench.model.named_modules():
+                    module.training = modes[path]
             (entry,) = attachment.ledger.entries()
-            if entry.served:
+            if entry.served and trained:
                 return f"{entry.seat}: the impl answered in training mode"
-            for path, module in bench.model.named_modules():
-                module.training = modes[path]
             attachment.ledger.reset()
             replay.play(bench.members(replay), replay.low)
             (entry,) = attachment.ledger.entries()

@@ -39,6 +39,27 @@ def test_seat_that_is_never_called_fails(toy: Toy, x: Tensor) -> None:
     assert "blocks.0.mlp" in found[lifecycle.NEVER_CALLED].detail
 
 
+def test_host_that_keeps_a_part_in_evaluation_mode_may_have_it_answered(toy: Toy, x: Tensor) -> None:
+    train = nn.Module.train
+
+    def frozen(self: nn.Module, mode: bool = True) -> nn.Module:  # noqa: FBT001, FBT002 (torch's signature)
+        train(self, mode)
+        toy.model.blocks[0].train(mode=False)
+        return self
+
+    toy.model.train = lambda mode=True: frozen(toy.model, mode)  # type: ignore[method-assign]
+    found = battery(toy, x, "ffn")
+    assert found["training_runs_host"].ok, found["training_runs_host"]
+
+
+def test_check_that_fails_in_training_mode_leaves_evaluation_mode(
+    toy: Toy, x: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard.Guard, "examine", _serves_everything)
+    assert not battery(toy, x, "ffn")["training_runs_host"].ok
+    assert not any(one.training for one in toy.model.modules())
+
+
 Patch = tuple[object, str, Callable[..., Any]]
 
 
