@@ -17,6 +17,7 @@ from . import steps
 from .sizes import GRID, SIZES, STEPS, backbone_of, offline, settings_of
 
 PHASES: Final = phases_beside(__file__)
+PHASE: Final = next(iter(PHASES))
 KIND: Final = "groot"
 NEEDED: Final = ("diffusers", "tree")
 QWEN: Final = "_groot_model.backbone.model"
@@ -76,7 +77,9 @@ def build(request: BuildRequest) -> nn.Module:
         # Parameters alone: rotary frequencies among the buffers stay float32 in every dtype.
         parameter.data = parameter.data.to(SIZES[request.size].dtype)
     model.config.device = request.device
-    return cast("nn.Module", model.to(request.device))
+    # One tick, in which the backbone hooks its layers for good: later changes to the model are an impl's.
+    run(model.to(request.device), prepare(model, [next(samples(request))], PHASE))
+    return cast("nn.Module", model)
 
 
 def checkpoint(request: BuildRequest) -> Checkpoint:

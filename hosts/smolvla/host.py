@@ -151,11 +151,12 @@ def _library() -> Any:  # noqa: ANN401 (an unstubbed library)
 def _config(request: BuildRequest, device: str) -> Any:  # noqa: ANN401
     """Return the configuration of the policy, that of the checkpoint where there is one."""
     library = _library()
+    # Weights of the backbone are not fetched: all are drawn, or in the checkpoint. No part is frozen, since frozen ones
+    # stay in evaluation mode when the policy is asked to train, where no seat may answer.
+    own = {"device": device, "load_vlm_weights": False, "train_expert_only": False, "freeze_vision_encoder": False}
     if (folder := _folder(request)) is not None:
         policy_weights.check(folder, KIND)
-        # The weights of the backbone are in the checkpoint, and are not fetched beside it.
-        changes = {"device": device, "load_vlm_weights": False}
-        return policy_weights.read_config(lerobot.policy_part("pretrained").PreTrainedConfig, folder, changes)
+        return policy_weights.read_config(lerobot.policy_part("pretrained").PreTrainedConfig, folder, own)
     size = SIZES[request.size]
     numbers = size.settings["max_action_dim"]
     cameras = dict.fromkeys(size.cameras, (3, size.pixels, size.pixels))
@@ -165,9 +166,7 @@ def _config(request: BuildRequest, device: str) -> Any:  # noqa: ANN401
         "resize_imgs_with_padding": (size.pixels, size.pixels),
     }
     with policy_weights.hushed():
-        return library.SmolVLAConfig(
-            device=device, chunk_size=STEPS, n_action_steps=STEPS, load_vlm_weights=False, **settings
-        )
+        return library.SmolVLAConfig(chunk_size=STEPS, n_action_steps=STEPS, **own, **settings)
 
 
 def _folder(request: BuildRequest) -> Path | None:

@@ -145,6 +145,16 @@ def test_noise_is_given_once_and_of_its_shape() -> None:
     assert library.torch is torch
 
 
+def test_first_tick_of_a_built_policy_hooks_nothing(groot: Any) -> None:
+    def hooks(model: nn.Module) -> dict[str, list[int]]:
+        return {name: list(module._forward_hooks) for name, module in model.named_modules()}
+
+    model = groot.program.build(groot.request)
+    before = hooks(model)
+    groot.program.score(model, groot.draw(1), "prefill")
+    assert hooks(model) == before
+
+
 def test_tick_without_a_given_noise_draws_its_own(groot: Any) -> None:
     state = groot.program.prepare(groot.model, groot.draw(1), "denoise")
     before = torch.get_rng_state()

@@ -64,6 +64,15 @@ def test_run_is_idempotent_and_draws_nothing(policy: Any) -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_training_reaches_every_part_and_evaluation_as_well(policy: Any) -> None:
+    model = policy.program.build(policy.request)
+    assert not any(module.training for module in model.modules())
+    model.train()
+    assert all(module.training for module in model.modules())
+    model.eval()
+    assert not any(module.training for module in model.modules())
+
+
 def test_fresh_tick_has_the_shapes_and_other_values(policy: Any) -> None:
     state = policy.program.prepare(policy.model, policy.draw(1), "denoise")
     before = policy.program.run(policy.model, state)
