@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from itertools import islice
 from pathlib import Path
@@ -9,11 +10,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pytest_frt.contracts.host import HostProgram
+from pytest_frt.contracts.verdict import Pass, Refusal
 from pytest_frt.errors import CheckpointError, FrtError
+from pytest_frt.lab import taps
 from pytest_frt.lab.witness import compare_checkpoint
+from pytest_frt.measure.metrics import host_metrics
+from pytest_frt.rules.bands import HOST_BAND, judge_samples
 from pytest_frt.seat import tree
 from pytest_frt.seat.discover import discover
 from pytest_frt.spec.load import load_structure
@@ -151,3 +156,47 @@ def test_saved_policy_is_read_back_bit_for_bit(policy: Any, saved: Path, request
     sample = list(islice(policy.program.samples(request_for(checkpoint=str(saved))), 1))
     pairs = zip(*(policy.program.score(one, sample, "denoise") for one in (model, policy.model)), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
+
+
+PARTS = [
+    ("groot_n17", "_groot_model.backbone.model.model.language_model"),
+    ("groot_n17", "_groot_model.backbone.model.model.visual"),
+    ("pi05", "model.paligemma_with_expert.gemma_expert"),
+    ("pi05", "model.paligemma_with_expert.paligemma.model.language_model"),
+    ("pi05", "model.paligemma_with_expert.paligemma.model.vision_tower"),
+    ("smolvla", "model.vlm_with_expert.lm_expert"),
+    ("smolvla", "model.vlm_with_expert.vlm.model.text_model"),
+    ("smolvla", "model.vlm_with_expert.vlm.model.vision_model"),
+]
+
+
+@pytest.fixture(scope="module")
+def heldout(tiny_host: Any) -> Any:
+    """Return a function that gives a policy's held-out samples and their scores, once per module."""
+
+    @functools.cache
+    def scored(name: str) -> Any:
+        host = tiny_host(name)
+        samples = host.draw(host.spec.heldout_samples)
+        return samples, host.program.score(host.model, samples, "denoise")
+
+    return scored
+
+
+def judged(got: list[Tensor], want: list[Tensor]) -> Any:
+    pairs = enumerate(zip(got, want, strict=True))
+    return judge_samples("values", [host_metrics(*pair, "values", index) for index, pair in pairs])
+
+
+@pytest.mark.parametrize(("name", "part"), PARTS, ids=lambda text: text.rpartition(".")[2])
+def test_zeroed_ffns_fail_the_host_band(tiny_host: Any, heldout: Any, name: str, part: str) -> None:
+    if name == "groot_n17":
+        pytest.importorskip("diffusers", reason="NOT_SUPPORTED: diffusers is not installed")
+    host, (samples, want) = tiny_host(name), heldout(name)
+    seats, _ = discover(host.model, STRUCTURES, host.spec)
+    ffns = [seat for seat in seats if seat.structure.endswith("_ffn") and seat.id.startswith(part)]
+    with taps.zeroed(host.model, ffns):
+        verdict = judged(host.program.score(host.model, samples, "denoise"), want)
+    assert isinstance(judged(want, want), Pass)
+    assert isinstance(verdict, Refusal)
+    assert verdict.reason == HOST_BAND
