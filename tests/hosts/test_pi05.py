@@ -11,6 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from pytest_frt.contracts.evidence import NullControl
+from pytest_frt.contracts.verdict import Refusal
+from pytest_frt.gates import null_control
 from pytest_frt.lab.witness import compare_checkpoint
 from pytest_frt.seat.discover import discover
 from pytest_frt.seat.observe import observe, split
@@ -183,13 +186,22 @@ def tower_of_other_width(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: one[..., :8].clone() if "vision_tower" in name else one for name, one in tensors.items()}
 
 
-@pytest.mark.parametrize("fault", [without_tower, tower_of_other_width], ids=lambda fault: fault.__name__)
-def test_checkpoint_whose_tower_did_not_load_is_caught(pi05: Any, saved: Path, request_for: Any, fault: Any) -> None:
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [(without_tower, "checkpoint_missing"), (tower_of_other_width, "checkpoint_differs")],
+    ids=["without_tower", "tower_of_other_width"],
+)
+def test_null_control_refuses_a_checkpoint_whose_tower_did_not_load(
+    pi05: Any, saved: Path, request_for: Any, fault: Any, reason: str
+) -> None:
     rewritten(saved, fault)
     asked = request_for(checkpoint=str(saved), seed=99)
     model = pi05.program.build(asked)  # the library prints a line and goes on
-    _, differing, missing = compare_checkpoint(model, pi05.program.checkpoint(asked))
-    assert any("vision_tower" in name for name in (*differing, *missing))
+    null = NullControl(*compare_checkpoint(model, pi05.program.checkpoint(asked)), (), ())
+    verdict = null_control.judge(null, phase="denoise", weights="random")
+    assert isinstance(verdict, Refusal)
+    assert verdict.reason == reason
+    assert "vision_tower" in verdict.detail
 
 
 def test_projection_is_flat_and_follows_the_configuration(pi05: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from pytest_frt.contracts.evidence import NullControl
+from pytest_frt.contracts.verdict import Refusal
 from pytest_frt.errors import CheckpointError, FrtError
+from pytest_frt.gates import null_control
 from pytest_frt.lab.witness import compare_checkpoint
 from pytest_frt.seat.discover import discover
 from pytest_frt.seat.observe import observe, split
@@ -129,15 +132,17 @@ def tower_of_other_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("fault", [without_tower, tower_of_other_names], ids=lambda fault: fault.__name__)
-def test_checkpoint_whose_tower_did_not_load_is_caught(
+def test_null_control_refuses_a_checkpoint_whose_tower_did_not_load(
     smolvla: Any, tmp_path: Path, request_for: Any, fault: Any
 ) -> None:
     smolvla.model.save_pretrained(tmp_path)
     save_file(fault(load_file(tmp_path / "model.safetensors")), tmp_path / "model.safetensors")
     asked = request_for(checkpoint=str(tmp_path), seed=99)
     model = smolvla.program.build(asked)  # the library prints a line and goes on
-    _, _, missing = compare_checkpoint(model, smolvla.program.checkpoint(asked))
-    assert any("vision_model" in name for name in missing)
+    null = NullControl(*compare_checkpoint(model, smolvla.program.checkpoint(asked)), (), ())
+    verdict = null_control.judge(null, phase="denoise", weights="random")
+    assert isinstance(verdict, Refusal)
+    assert (verdict.reason, "vision_model" in verdict.detail) == ("checkpoint_missing", True)
 
 
 def test_checkpoint_of_other_dimensions_is_refused(smolvla: Any, tmp_path: Path, request_for: Any) -> None:
