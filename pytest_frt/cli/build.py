@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_frt.errors import StorageFault, UsageFault
-from pytest_frt.seat.compiled import build_compiled, find_compiler, is_compiled, read_compiled
+from pytest_frt.seat.compiled import build_compiled, find_compiler, read_compiled
 from pytest_frt.seat.kernel_build import own_projects
-from pytest_frt.seat.noarch import Project, build_noarch, read_document
+from pytest_frt.seat.noarch import Project, build_noarch, read_project
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)
@@ -32,40 +32,36 @@ def build(args: argparse.Namespace) -> int:
 
     Raises:
         UsageFault: there is no such project.
-        StorageFault: the folder cannot be written.
+        StorageFault: the sources cannot be read, or the folder cannot be written.
     """
-    folder = _project(args.project)
-    project, document = read_document(folder)
-    out = (args.out or folder / "build").resolve()
+    project = _project(args.project)
+    out = (args.out or project.folder / "build").resolve()
     started = time.monotonic()
     try:
-        if is_compiled(document):
-            found: tuple[Path, ...] = (build_compiled(read_compiled(folder), out, find_compiler(args.compiler)),)
+        if project.compiled:
+            found: tuple[Path, ...] = (build_compiled(read_compiled(project), out, find_compiler(args.compiler)),)
         else:
             found = build_noarch(project, out)
-    except PermissionError as fault:
+    except OSError as fault:
         raise StorageFault(
-            f"{fault.filename or out} cannot be written: {fault.strerror}",
+            f"{fault.filename or out} cannot be read or written: {fault.strerror}",
             hint="build elsewhere with --out=DIR, and give it to a run with --frt-kernel=DIR",
         ) from fault
     for variant in found:
         print(variant)
-    print(f"{project.repo}: built in {time.monotonic() - started:.1f} s{_use(args, out)}")
+    use = f"; use it with --frt-kernel={out}" if args.out else ""
+    print(f"{project.repo}: built in {time.monotonic() - started:.1f} s{use}")
     return 0
 
 
-def _use(args: argparse.Namespace, out: Path) -> str:
-    return f"; use it with --frt-kernel={out}" if args.out else ""
-
-
-def _project(word: str) -> Path:
-    """Return the folder of a project: on disk, or of this distribution by ``csrc/NAME``."""
+def _project(word: str) -> Project:
+    """Return a project: on disk, or of this distribution by ``csrc/NAME`` or ``NAME``."""
     folder = Path(word)
     if (folder / "build.toml").is_file():
-        return folder.resolve()
-    own: tuple[Project, ...] = own_projects()
+        return read_project(folder.resolve())
+    own = own_projects()
     for project in own:
-        if folder.parts[-1:] == (project.folder.name,) and len(folder.parts) <= len(("csrc", "NAME")):
-            return project.folder
+        if folder in {Path(project.folder.name), Path("csrc", project.folder.name)}:
+            return project
     names = ", ".join(f"csrc/{project.folder.name}" for project in own)
     raise UsageFault(f"{word} holds no build.toml", hint=f"kernel projects of this distribution: {names}")

@@ -1,7 +1,7 @@
 """Build a compiled CPU kernel project with the compiler of this machine, over the part of torch that keeps its ABI.
 
-A build is named by what went into it: sources, flags, the release of the compiler and of torch's headers. No machine
-path enters the binary, so the same inputs give the same bytes in any folder.
+A build is named by what went into it: first the project, then flags and the releases of the compiler and of torch's
+headers. No machine path enters the binary, so the same inputs give the same bytes in any folder.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_frt.errors import FrtError, KernelUnavailable, SpecError
-from pytest_frt.seat.noarch import ID_DIGITS, METADATA_FILE, OPS_FILE, Project, read_document, write_metadata
+from pytest_frt.seat.noarch import ID_DIGITS, Project, replacing, write_python
 from pytest_frt.spec.tree import tree_digest, tree_files
 
 COMPILERS: Final = ("g++", "c++")
@@ -43,19 +42,6 @@ _REGISTRATION: Final = """// Written by the builder: what makes the library an i
   }
 #define REGISTER_EXTENSION(name) FRT_EXTENSION(FRT_JOINED(PyInit_, name), FRT_TEXT(name))
 """
-_OPS: Final = '''"""Written by the builder: the compiled ops of this build and their namespace."""
-
-import torch
-
-from . import {id}
-
-ops = torch.ops.{id}
-
-
-def add_op_namespace_prefix(op_name: str) -> str:
-    """Return the full name of an op of this build."""
-    return f"{id}::{{op_name}}"
-'''
 
 
 class BuildFailed(FrtError):
@@ -89,19 +75,13 @@ class CompiledProject:
         return f"torch-stable-abi{release}-cpu-{platform.machine().lower()}-{platform.system().lower()}"
 
 
-def is_compiled(document: Mapping[str, Any]) -> bool:
-    """Return whether a build.toml describes a project that is compiled."""
-    return "torch" in document
-
-
-def read_compiled(folder: Path) -> CompiledProject:
-    """Read ``build.toml`` of a compiled CPU project.
+def read_compiled(project: Project) -> CompiledProject:
+    """Read what ``build.toml`` says of how a CPU project is compiled.
 
     Raises:
-        SpecError: the file cannot be read, or names no CPU kernel over the stable ABI, or sources outside the project.
+        SpecError: it names no CPU kernel over the stable ABI, or sources outside the project.
     """
-    project, document = read_document(folder)
-    file = folder / "build.toml"
+    document, file = project.document, project.folder / "build.toml"
     try:
         abi = tuple(map(int, str(document["torch"]["stable-abi"]["cpu"]).split(".")))
         parts = [document["torch"], *(part for part in document["kernel"].values() if part["backend"] == "cpu")]
@@ -114,7 +94,7 @@ def read_compiled(folder: Path) -> CompiledProject:
             f"{file} describes no CPU kernel over torch's stable ABI: {fault!r}",
             hint='it needs [torch] src, [torch.stable-abi] cpu = "2.11" and one [kernel.NAME] with backend = "cpu"',
         ) from fault
-    held = {one.name for one in tree_files(folder, leave_bytecode=True)}
+    held = {one.name for one in tree_files(project.folder, leave_bytecode=True)}
     if strange := sorted(set(named) - held):
         raise SpecError(f"{file} names {strange[0]} as a source, the project has no such file", hint="correct src")
     sources = tuple(sorted(name for name in named if name.endswith((".cpp", ".cc", ".c"))))
@@ -140,6 +120,17 @@ def find_compiler(asked: str = "") -> Path:
     )
 
 
+def sources_id(project: Project) -> str:
+    """Return what the id of a build begins with, whatever compiled it.
+
+    Raises:
+        TreeInvalid: the project holds a link or an odd name.
+    """
+    files = tree_files(project.folder, leave_bytecode=True)
+    digest = tree_digest([one for one in files if not one.name.startswith(BUILDS) and not one.name.endswith(".md")])
+    return f"_{project.sources.name}_cpu_{digest[:ID_DIGITS]}_"
+
+
 def build_id(compiled: CompiledProject, compiler: Path) -> str:
     """Return the id that a build by this compiler has: the name of its module and of its ops.
 
@@ -147,17 +138,9 @@ def build_id(compiled: CompiledProject, compiler: Path) -> str:
         BuildFailed: the compiler cannot be run.
         TreeInvalid: the project holds a link or an odd name.
     """
-    folder = compiled.project.folder
-    files = [one for one in tree_files(folder, leave_bytecode=True) if not one.name.startswith(BUILDS)]
-    inputs = (
-        tree_digest([one for one in files if not one.name.endswith(".md")]),
-        _run([str(compiler), "--version"], folder).partition("\n")[0],
-        metadata.version("torch"),
-        *STANDARD_FLAGS,
-        *compiled.flags,
-    )
-    digest = hashlib.sha256("\0".join(inputs).encode()).hexdigest()
-    return f"_{compiled.project.sources.name}_cpu_{digest[:ID_DIGITS]}"
+    said = _run([str(compiler), "--version"], compiled.project.folder).partition("\n")[0]
+    tools = "\0".join((said, metadata.version("torch"), *STANDARD_FLAGS))
+    return sources_id(compiled.project) + hashlib.sha256(tools.encode()).hexdigest()[:ID_DIGITS]
 
 
 def build_compiled(compiled: CompiledProject, out: Path, compiler: Path) -> Path:
@@ -178,23 +161,12 @@ def build_compiled(compiled: CompiledProject, out: Path, compiler: Path) -> Path
         TreeInvalid: the project holds a link or an odd name.
     """
     name = build_id(compiled, compiler)
-    python = tree_files(compiled.project.sources, leave_bytecode=True)
-    if taken := {OPS_FILE, METADATA_FILE}.intersection(file.name for file in python):
-        raise SpecError(f"{compiled.project.sources / min(taken)} is written by the builder", hint="delete it")
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out, prefix=".frt-build-") as scratch:
-        headers, fresh = Path(scratch, "include"), Path(scratch, "fresh")
-        headers.mkdir()
-        (headers / "registration.h").write_text(_REGISTRATION, encoding="utf-8")
-        for file in python:
-            target = fresh / file.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes((compiled.project.sources / file.name).read_bytes())
-        _run(_command(compiled, name, compiler, headers, fresh / f"{name}.abi3.so"), compiled.project.folder)
-        (fresh / OPS_FILE).write_text(_OPS.format(id=name), encoding="utf-8")
-        write_metadata(compiled.project, fresh, name, "cpu")
-        shutil.rmtree(out / compiled.variant, ignore_errors=True)
-        return fresh.rename(out / compiled.variant)
+    variant = out / compiled.variant
+    with replacing(variant) as fresh, tempfile.TemporaryDirectory() as headers:
+        Path(headers, "registration.h").write_text(_REGISTRATION, encoding="utf-8")
+        write_python(compiled.project, fresh, name, "cpu", library=f"\nfrom . import {name}\n")
+        _run(_command(compiled, name, compiler, Path(headers), fresh / f"{name}.abi3.so"), compiled.project.folder)
+    return variant
 
 
 def _command(compiled: CompiledProject, name: str, compiler: Path, headers: Path, library: Path) -> list[str]:

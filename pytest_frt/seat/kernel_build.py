@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from pytest_frt.contracts.record import FileDigest, KernelFacts
 from pytest_frt.errors import FrtError, KernelUnavailable, SpecError
-from pytest_frt.seat.noarch import METADATA_FILE, Project, read_document
+from pytest_frt.seat import compiled, noarch
+from pytest_frt.seat.noarch import METADATA_FILE, Project, read_project
 from pytest_frt.spec import packages
 from pytest_frt.spec.hub_cache import COMMIT
 from pytest_frt.spec.plain import read_plain
@@ -89,7 +90,8 @@ def resolve(
         backend: ``cpu`` or the backend of this torch build; None lets the client choose.
 
     Raises:
-        KernelUnavailable: there is no such kernel here, or no build of it serves this machine.
+        KernelUnavailable: there is no such kernel here, or no build of it serves this machine, or ours was built of
+            other sources than it has now.
         KernelRefused: the build's metadata cannot be used.
         TreeInvalid: the build holds links, bytecode, special files or odd names.
     """
@@ -178,7 +180,7 @@ def is_own(folder: Path) -> bool:
 
 def own_projects() -> tuple[Project, ...]:
     """Return the kernel projects of this distribution, by folder name."""
-    return tuple(read_document(file.parent)[0] for file in sorted(_own_folder().glob("*/build.toml")))
+    return tuple(read_project(file.parent) for file in sorted(_own_folder().glob("*/build.toml")))
 
 
 def _own_project(repo: str) -> Project | None:
@@ -186,15 +188,20 @@ def _own_project(repo: str) -> Project | None:
 
 
 def _read_own(project: Project, backend: str | None) -> KernelBuild:
+    command = f"frt build csrc/{project.folder.name}"
     try:
-        return read_build(project.repo, project.folder, backend=backend)
+        build = read_build(project.repo, project.folder, backend=backend)
     except KernelUnavailable as absent:
         if backend is not None and backend not in project.backends:
             raise
         built = any((project.folder / "build").glob(f"*/{METADATA_FILE}"))
         said = absent.message if built else f"kernel {project.repo} is not built"
-        command = f"frt build csrc/{project.folder.name}"
         raise KernelUnavailable(f"{said}: run {command}", hint=command) from absent
+    wanted = compiled.sources_id(project) if project.compiled else noarch.build_id(project)
+    if not build.id.startswith(wanted):
+        said = f"kernel {project.repo} was built of other sources: its id is {build.id}, not {wanted}"
+        raise KernelUnavailable(f"{said}: run {command}", hint=command)
+    return build
 
 
 def _fetch(repo: str, hub: HubPin, *, backend: str | None) -> KernelBuild:

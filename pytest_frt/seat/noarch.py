@@ -1,14 +1,17 @@
 """Build a noarch kernel project: copy its Python sources and add the two files that name the build.
 
-The result depends on the sources and build.toml alone, so anyone can build it again and compare bytes.
+The result depends on the sources and build.toml alone, so anyone can build it again and compare bytes. A compiled
+project shares all of this but its library; see ``compiled``.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
+import tempfile
 import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +25,7 @@ METADATA_FILE: Final = "metadata.json"
 _OPS_TEMPLATE: Final = '''"""Written by the builder: the namespace of this build's ops."""
 
 import torch
-
+{library}
 ops = torch.ops.{id}
 
 
@@ -43,6 +46,7 @@ class Project:
         license: SPDX id.
         backends: Backends it is built for, e.g. ``("cpu",)``.
         repo: Repo id it would be published under.
+        document: The whole of build.toml.
     """
 
     folder: Path
@@ -51,6 +55,12 @@ class Project:
     license: str
     backends: tuple[str, ...]
     repo: str
+    document: Mapping[str, Any]
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it is compiled rather than copied."""
+        return "torch-noarch" not in self.document
 
     @property
     def sources(self) -> Path:
@@ -59,19 +69,7 @@ class Project:
 
 
 def read_project(folder: Path) -> Project:
-    """Read ``build.toml`` of a noarch project.
-
-    Raises:
-        SpecError: the file is missing, is no TOML, lacks a field, or is no noarch project.
-    """
-    project, document = read_document(folder)
-    if "torch-noarch" not in document:
-        raise SpecError(f"{folder / 'build.toml'} has no [torch-noarch]: it is compiled, not copied", hint="frt build")
-    return project
-
-
-def read_document(folder: Path) -> tuple[Project, dict[str, Any]]:
-    """Read ``build.toml`` of any kernel project, and return what all have in common and the whole document.
+    """Read ``build.toml`` of a kernel project.
 
     Raises:
         SpecError: the file is missing, is no TOML, or lacks a field.
@@ -80,17 +78,26 @@ def read_document(folder: Path) -> tuple[Project, dict[str, Any]]:
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
         general = document["general"]
-        project = Project(
+        return Project(
             folder=folder,
             name=str(general["name"]),
             version=int(general["version"]),
             license=str(general["license"]),
             backends=tuple(map(str, general["backends"])),
             repo=str(general["hub"]["repo-id"]),
+            document=document,
         )
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as fault:
         raise SpecError(f"{file} cannot be read: {fault!r}", hint="compare it with csrc/*/build.toml") from fault
-    return project, document
+
+
+def build_id(project: Project) -> str:
+    """Return the id that a build of a noarch project has.
+
+    Raises:
+        TreeInvalid: the sources hold a link or an odd name.
+    """
+    return f"{project.sources.name}_{tree_digest(tree_files(project.sources, leave_bytecode=True))[:ID_DIGITS]}"
 
 
 def build_noarch(project: Project, out: Path) -> tuple[Path, ...]:
@@ -102,32 +109,51 @@ def build_noarch(project: Project, out: Path) -> tuple[Path, ...]:
 
     Raises:
         TreeInvalid: the sources hold a link or an odd name.
-        SpecError: the sources hold a file that the builder writes.
+        SpecError: the project is no noarch project, or its sources hold a file that the builder writes.
     """
-    files = tree_files(project.sources, leave_bytecode=True)
-    for file in files:
+    if project.compiled:
+        raise SpecError(f"{project.folder / 'build.toml'} has no [torch-noarch]: it is compiled, not copied")
+    variants = {out / f"torch-{backend}": backend for backend in project.backends}
+    for variant, backend in variants.items():
+        with replacing(variant) as fresh:
+            write_python(project, fresh, build_id(project), backend)
+    return tuple(variants)
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of ``target`` when all went well, and else leaves it as it was."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".frt-build-") as scratch:
+        fresh = Path(scratch, target.name)
+        fresh.mkdir()
+        yield fresh
+        shutil.rmtree(target, ignore_errors=True)
+        fresh.rename(target)
+
+
+def write_python(project: Project, variant: Path, name: str, backend: str, library: str = "") -> None:
+    """Write the Python sources, the namespace of the ops, and what ``kernels`` reads of a build before it imports it.
+
+    Args:
+        project: What is built.
+        variant: Folder to write into.
+        name: Id of the build.
+        backend: Its backend.
+        library: Line that loads a compiled library.
+
+    Raises:
+        TreeInvalid: the sources hold a link or an odd name.
+        SpecError: they hold a file that the builder writes.
+    """
+    for file in tree_files(project.sources, leave_bytecode=True):
         if file.name in {OPS_FILE, METADATA_FILE}:
             raise SpecError(f"{project.sources / file.name} is written by the builder", hint="delete it")
-    build_id = f"{project.sources.name}_{tree_digest(files)[:ID_DIGITS]}"
-    return tuple(_write(project, [file.name for file in files], build_id, backend, out) for backend in project.backends)
-
-
-def _write(project: Project, names: list[str], build_id: str, backend: str, out: Path) -> Path:
-    variant = out / f"torch-{backend}"
-    shutil.rmtree(variant, ignore_errors=True)
-    for name in names:
-        target = variant / name
+        target = variant / file.name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes((project.sources / name).read_bytes())
-    write_metadata(project, variant, build_id, backend)
-    (variant / OPS_FILE).write_text(_OPS_TEMPLATE.format(id=build_id), encoding="utf-8")
-    return variant
-
-
-def write_metadata(project: Project, variant: Path, build_id: str, backend: str) -> None:
-    """Write what ``kernels`` reads of a build before it imports it."""
+        target.write_bytes((project.sources / file.name).read_bytes())
     metadata = {
-        "id": build_id,
+        "id": name,
         "name": project.name,
         "version": project.version,
         "license": project.license,
@@ -135,15 +161,4 @@ def write_metadata(project: Project, variant: Path, build_id: str, backend: str)
         "backend": {"type": backend},
     }
     (variant / METADATA_FILE).write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
-
-
-def main(folders: list[str]) -> int:
-    """Build each project folder named on the command line in place."""
-    for folder in folders:
-        for variant in build_noarch(read_project(Path(folder)), Path(folder) / "build"):
-            sys.stdout.write(f"{variant}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    (variant / OPS_FILE).write_text(_OPS_TEMPLATE.format(id=name, library=library), encoding="utf-8")

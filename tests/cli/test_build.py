@@ -11,6 +11,7 @@ import pytest
 
 from pytest_frt.errors import KernelUnavailable, SpecError
 from pytest_frt.seat import compiled, kernel_build, kernels
+from pytest_frt.seat.noarch import read_project
 from pytest_frt.spec.tree import tree_files
 
 Frt = Callable[..., tuple[int, str, str]]
@@ -35,6 +36,7 @@ include = ["."]
 src = ["toy/answer.h"]
 cxx-flags = ["-O1"]
 """
+NOARCH_TOML = BUILD_TOML.partition("[torch]")[0] + "[torch-noarch]\n"
 BINDING = """
 #include "registration.h"
 #include "toy/answer.h"
@@ -89,7 +91,7 @@ def test_same_inputs_give_the_same_bytes_in_any_folder(frt: Frt, tmp_path: Path)
 def test_changed_input_changes_the_id(tmp_path: Path, change: dict[str, str]) -> None:
     compiler = compiled.find_compiler()
     before, after = (
-        compiled.build_id(compiled.read_compiled(toy(tmp_path / place, **files)), compiler)
+        compiled.build_id(compiled.read_compiled(read_project(toy(tmp_path / place, **files))), compiler)
         for place, files in (("before", {}), ("after", change))
     )
     assert before != after
@@ -124,7 +126,7 @@ def test_compiler_that_was_asked_for_and_is_absent_is_named(frt: Frt, tmp_path: 
 
 def test_absent_header_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled.sysconfig, "get_paths", lambda: {"include": str(tmp_path / "none")})
-    project = compiled.read_compiled(toy(tmp_path / "p"))
+    project = compiled.read_compiled(read_project(toy(tmp_path / "p")))
     with pytest.raises(KernelUnavailable, match=r"none/Python\.h is not installed") as caught:
         compiled.build_compiled(project, tmp_path / "out", Path(shutil.which("true") or ""))
     assert caught.value.hint == "install python3-dev"
@@ -136,18 +138,20 @@ def test_absent_header_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("torch-ext/torch_binding.cpp", "../outside.cpp", r"names \.\./outside\.cpp as a source"),
         ('cpu = "2.11"', "", "describes no CPU kernel over torch's stable ABI"),
         ('cpu = "2.11"', 'cpu = "two"', "describes no CPU kernel"),
+        ("[torch]", "[odd]", "describes no CPU kernel"),
     ],
-    ids=["source_outside", "no_abi", "odd_abi"],
+    ids=["source_outside", "no_abi", "odd_abi", "neither_kind"],
 )
 def test_project_that_cannot_be_built_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
-    project = toy(tmp_path / "p", toml=BUILD_TOML.format(name="a").replace(old, new))
+    project = read_project(toy(tmp_path / "p", toml=BUILD_TOML.format(name="a").replace(old, new)))
     (tmp_path / "outside.cpp").touch()
     with pytest.raises(SpecError, match=words):
         compiled.read_compiled(project)
 
 
-def test_unknown_project_lists_the_known_ones(frt: Frt) -> None:
-    status, _, err = frt("build", "csrc/nowhere")
+@pytest.mark.parametrize("word", ["csrc/nowhere", "elsewhere/frt_cpu"])
+def test_unknown_project_lists_the_known_ones(frt: Frt, word: str) -> None:
+    status, _, err = frt("build", word)
     assert status == 4
     assert "csrc/frt_cpu, csrc/w8a16_gemv" in err
 
@@ -157,6 +161,27 @@ def test_installed_project_is_found_by_name_from_anywhere(frt: Frt, tmp_path: Pa
     assert status == 0
     assert f"use it with --frt-kernel={tmp_path / 'out'}" in out
     assert (tmp_path / "out" / "torch-cpu" / "metadata.json").is_file()
+
+
+def test_folder_that_cannot_be_written_is_named(frt: Frt, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    status, _, err = frt("build", "csrc/frt_cpu", f"--out={tmp_path / 'file' / 'out'}")
+    assert status != 0
+    assert f"{tmp_path / 'file' / 'out'} cannot be read or written" in err
+
+
+@needs_compiler
+@pytest.mark.parametrize("toml", [BUILD_TOML, NOARCH_TOML], ids=["compiled", "noarch"])
+def test_build_of_other_sources_is_refused(
+    frt: Frt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toml: str
+) -> None:
+    project = toy(tmp_path / "toy_a", toml=toml.format(name="a"))
+    assert frt("build", project)[0] == 0
+    monkeypatch.setattr(kernel_build, "_own_folder", lambda: tmp_path)
+    assert kernel_build.resolve("acme/toy-a", backend="cpu").facts.repo == "acme/toy-a"
+    (project / "torch-ext" / "toy_a" / "more.py").touch()
+    with pytest.raises(KernelUnavailable, match=r"was built of other sources: its id is .*: run frt build csrc/toy_a$"):
+        kernel_build.resolve("acme/toy-a", backend="cpu")
 
 
 def test_kernel_that_is_not_built_says_how_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

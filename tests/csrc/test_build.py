@@ -21,7 +21,7 @@ def folder(repository: Path) -> Path:
 def test_committed_build_is_up_to_date(folder: Path, tmp_path: Path) -> None:
     (fresh,) = build_noarch(read_project(folder), tmp_path)
     committed = folder / "build" / fresh.name
-    assert tree_files(committed) == tree_files(fresh), "run: python -m pytest_frt.seat.noarch csrc/frt_cpu"
+    assert tree_files(committed) == tree_files(fresh), "run: frt build csrc/frt_cpu"
 
 
 def test_build_serves_a_cpu(folder: Path) -> None:

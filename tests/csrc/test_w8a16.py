@@ -18,6 +18,7 @@ from pytest_frt.errors import KernelUnavailable
 from pytest_frt.schemes import w8a16_decode
 from pytest_frt.seat import kernels
 from pytest_frt.seat.compiled import build_compiled, build_id, find_compiler, read_compiled
+from pytest_frt.seat.noarch import read_project
 
 from .conftest import K
 from .test_layers import LAYOUTS
@@ -32,13 +33,13 @@ LARGE = (640, 2048)  # enough codes for several threads
 @pytest.fixture(scope="session")
 def folder(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a build of the sources as they are: the one in the tree, or a fresh one where it is older or absent."""
-    project = repository / "csrc" / "w8a16_gemv"
+    project = read_project(repository / "csrc" / "w8a16_gemv")
     try:
         compiler = find_compiler()
     except KernelUnavailable as absent:
         pytest.skip(absent.message)
     compiled = read_compiled(project)
-    there = project / "build" / compiled.variant
+    there = project.folder / "build" / compiled.variant
     if (there / f"{build_id(compiled, compiler)}.abi3.so").is_file():
         return there
     return build_compiled(compiled, tmp_path_factory.mktemp("w8a16"), compiler)
