@@ -19,8 +19,8 @@ from types import ModuleType
 from typing import Final
 
 import torch
+from pytest_frt.impls._shared.seam_modules import GatedFeedForward  # type: ignore[import-not-found]
 from torch import Tensor
-from torch.nn import functional as F
 
 from pytest_frt.fixtures.pairs import PairTimer, PairTiming
 from pytest_frt.seat import kernels
@@ -46,21 +46,11 @@ class Contest:
     others: Mapping[str, Layer]
 
 
-def gated(gate_up: Layer, down: Layer) -> Layer:
-    """Return a gated block of two layers, as the impls of separate ops run it."""
-
-    def block(x: Tensor) -> Tensor:
-        gate, up = gate_up(x).chunk(2, dim=-1)
-        return down(F.gelu(gate, approximate="tanh") * up)
-
-    return block
-
-
 def contests(torch_kernel: ModuleType, ours: ModuleType) -> Iterator[Contest]:
     """Yield every product, with its weights drawn from one seed."""
     drawn = torch.Generator().manual_seed(0)
-    makers = {"torch int8": torch_kernel.int8_linear, "float32": torch_kernel.plain_linear,
-              "float16 packed": torch_kernel.fp16_linear}  # fmt: skip
+    names = {"torch int8": "int8_linear", "float32": "plain_linear", "float16 packed": "fp16_linear"}
+    makers = {name: getattr(torch_kernel, layer) for name, layer in names.items()}
     for rows, columns in SHAPES:
         weight = torch.randn(rows, columns, generator=drawn) * columns**-0.5
         others = {name: make([weight]) for name, make in makers.items()}
@@ -68,7 +58,7 @@ def contests(torch_kernel: ModuleType, ours: ModuleType) -> Iterator[Contest]:
     for width, hidden in BLOCKS:
         gate, up = (torch.randn(hidden, width, generator=drawn) * width**-0.5 for _ in range(2))
         down = torch.randn(width, hidden, generator=drawn) * hidden**-0.5
-        others = {name: gated(make([gate, up]), make([down])) for name, make in makers.items()}
+        others = {name: GatedFeedForward(make([gate, up]), make([down]), "gelu_tanh") for name, make in makers.items()}
         yield Contest(f"block {width} x {hidden}", width, ours.int8_feed_forward(gate, up, down, "gelu_tanh"), others)
 
 

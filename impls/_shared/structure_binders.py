@@ -49,10 +49,10 @@ def bind_two_layer(
 
 
 def bind_projection(
-    impl: Impl, seat: BindSeat, scales: Scales, kernel: ModuleType, layers: Layers
+    impl: Impl, seat: BindSeat, scales: Scales, kernel: ModuleType, layers: Layers, *, transposed: bool = True
 ) -> nn.Module | Refusal:
-    """Bind one projection."""
-    packing = packer(impl, seat, scales, kernel, layers=layers, transposed=True)
+    """Bind one projection, whose slot is stored ``[in, out]`` if ``transposed`` and else ``[out, in]``."""
+    packing = packer(impl, seat, scales, kernel, layers=layers, transposed=transposed)
     return packing if isinstance(packing, Refusal) else packing.pack(("w",), "x", ("b",))
 
 

@@ -5,27 +5,20 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Final
 
-from pytest_frt.impls._shared.seat_envelope import outside_envelope  # type: ignore[import-not-found]
+from pytest_frt.impls._shared.layer_packer import packer  # type: ignore[import-not-found]
 from torch import nn
 
-from pytest_frt.sdk import BindSeat, Impl, KernelUnavailable, Refusal, Scales
+from pytest_frt.sdk import BindSeat, Impl, Refusal, Scales
 
 LAYERS: Final = {"none": "layer_norm"}
 
 
 def bind(seat: BindSeat, scales: Scales, kernel: ModuleType) -> nn.Module | Refusal:
-    """Hold the vectors of the norm.
-
-    Raises:
-        KernelUnavailable: this build of torch lacks what the layer needs.
-    """
-    refusal: Refusal | None = outside_envelope(IMPL, seat, scales)
-    if refusal is not None:
-        return refusal
-    layer = LAYERS[seat.scheme]
-    if reason := kernel.unsupported(layer):
-        raise KernelUnavailable(f"{IMPL.kernel}: {reason}", hint="run on a machine whose torch build has it")
-    bound: nn.Module = getattr(kernel, layer)(seat.weights["w"], seat.weights["b"], eps=seat.constants["eps"])
+    """Hold the vectors of the norm."""
+    packing = packer(IMPL, seat, scales, kernel, layers=LAYERS, transposed=False)
+    if isinstance(packing, Refusal):
+        return packing
+    bound: nn.Module = getattr(kernel, packing.layer)(seat.weights["w"], seat.weights["b"], eps=seat.constants["eps"])
     return bound
 
 

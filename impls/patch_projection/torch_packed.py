@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Final
 
-from pytest_frt.impls._shared.layer_packer import packer  # type: ignore[import-not-found]
+from pytest_frt.impls._shared.structure_binders import bind_projection  # type: ignore[import-not-found]
 from torch import nn
 
 from pytest_frt.sdk import BindSeat, Impl, Refusal, Scales
@@ -15,8 +15,7 @@ LAYERS: Final = {"w16a32": "fp16_linear", "none": "fp32_linear"}
 
 def bind(seat: BindSeat, scales: Scales, kernel: ModuleType) -> nn.Module | Refusal:
     """Pack the projection."""
-    packing = packer(IMPL, seat, scales, kernel, layers=LAYERS, transposed=False)
-    bound: nn.Module | Refusal = packing if isinstance(packing, Refusal) else packing.pack(("w",), "x", ("b",))
+    bound: nn.Module | Refusal = bind_projection(IMPL, seat, scales, kernel, LAYERS, transposed=False)
     return bound
 
 

@@ -52,13 +52,35 @@ def test_no_rows_give_no_rows(kernel: ModuleType, layer: Layer, weights: list[Te
     assert (got.shape, got.dtype) == ((*shape[:-1], N), torch.float32)
 
 
-def test_output_is_fresh(kernel: ModuleType, layer: Layer, weights: list[Tensor], biases: list[Tensor]) -> None:
+@pytest.mark.parametrize("rows", [1, 4])
+def test_output_is_fresh(
+    kernel: ModuleType, layer: Layer, weights: list[Tensor], biases: list[Tensor], rows: int
+) -> None:
     part = layer.build(kernel, weights, biases)
-    x = torch.randn(4, K)
-    first = part(x)
-    kept = first.clone()
-    first.zero_()  # hosts add their residual in place
-    assert torch.equal(part(x), kept)
+    x = torch.randn(rows, K)
+    got = part(x)
+    kept = got.clone()
+    for _ in range(2):
+        got.zero_()  # hosts add their residual in place
+        got = part(x)
+        assert torch.equal(got, kept)
+
+
+def test_table_keeps_64_inputs_by_their_bytes(kernel: ModuleType, weights: list[Tensor]) -> None:
+    part = kernel.table_linear(weights)
+    zeros = [torch.zeros(1, K), -torch.zeros(1, K)]
+    for x in (*zeros, torch.randn(2, K), *torch.randn(70, 1, K), *zeros):
+        part(x)
+    found = kernel.held.take(part.handle, kernel.held.Table).found
+    assert (len(found), *list(found)[:2]) == (64, *(x.numpy().tobytes() for x in zeros))
+
+
+def test_table_answers_from_what_it_keeps(kernel: ModuleType, weights: list[Tensor]) -> None:
+    part, x = kernel.table_linear(weights), torch.randn(1, K)
+    part(x)
+    (kept,) = kernel.held.take(part.handle, kernel.held.Table).found.values()
+    kept.fill_(7.0)
+    assert (part(x.clone()) == 7).all()  # and so it cannot have been projected again
 
 
 def test_pack_neither_writes_to_nor_keeps_what_it_is_given(

@@ -153,14 +153,6 @@ def test_writing_into_an_answer_does_not_reach_the_table() -> None:
     assert torch.equal(part(x, cond)[1], kept)
 
 
-@torch.no_grad()
-def test_conditions_that_differ_in_the_sign_of_a_zero_are_two() -> None:
-    part = bound("adaln_producer/torch_table", "none", VARIANTS[0])
-    for zero in (0.0, -0.0):
-        cond = torch.full((1, C), zero)
-        assert torch.equal(projected(part, cond), projected(part, cond.clone()))
-
-
 def test_calls_are_saved_and_found_again() -> None:
     groups = [Call(torch.ones(3, D) * turn, (torch.ones(1, C) * turn,)) for turn in range(3)]
     held = dict(calls.saved("denoise", "a.norm", groups))

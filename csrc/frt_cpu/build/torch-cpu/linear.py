@@ -218,16 +218,25 @@ def _merge(
     weight = torch.cat(pieces) if copied or len(pieces) > 1 else pieces[0]
     bias = torch.cat([piece.detach() for piece in biases]) if biases else None
     for name, tensor in (("weight", weight), ("bias", bias)):
-        if tensor is None:
-            continue
-        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
-            raise TypeError(f"the {name} must be float32 on cpu, got {tensor.dtype} on {tensor.device}")
-        # One pass and no temporary of the size of a vocabulary head: a NaN wins both ends.
-        if tensor.numel() and not all(bound.isfinite() for bound in torch.aminmax(tensor)):
-            raise ValueError(f"the {name} holds NaN or Inf")
+        if tensor is not None:
+            check(name, tensor)
     if weight.dim() != MATRIX or not weight.numel() or (bias is not None and bias.shape != weight.shape[:1]):
         raise ValueError(f"no linear layer: weight {tuple(weight.shape)}, bias {bias if bias is None else bias.shape}")
     return weight, bias
+
+
+def check(name: str, tensor: Tensor) -> None:
+    """Refuse what no layer holds.
+
+    Raises:
+        TypeError: the tensor is not float32 on the CPU.
+        ValueError: it holds NaN or Inf.
+    """
+    if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+        raise TypeError(f"the {name} must be float32 on cpu, got {tensor.dtype} on {tensor.device}")
+    # One pass and no temporary of the size of a vocabulary head: a NaN wins both ends.
+    if tensor.numel() and not all(bound.isfinite() for bound in torch.aminmax(tensor)):
+        raise ValueError(f"the {name} holds NaN or Inf")
 
 
 def _layer(op: torch._ops.OpOverload, held: Held, weight: Tensor, *, width: int) -> PackedLinear:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from . import ops
 from .held import Norm
-from .linear import PackedLinear
+from .linear import PackedLinear, check
 
 
 class HeldNorm(PackedLinear):
@@ -37,11 +37,8 @@ def layer_norm(weight: Tensor, bias: Tensor, *, eps: float) -> HeldNorm:
         TypeError: a vector is not float32 on the CPU.
         ValueError: a vector holds NaN or Inf, the two are no vectors of one size, or ``eps`` is negative or not finite.
     """
-    for name, tensor in (("weight", weight), ("bias", bias)):
-        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
-            raise TypeError(f"the {name} must be float32 on cpu, got {tensor.dtype} on {tensor.device}")
-        if not bool(tensor.isfinite().all()):
-            raise ValueError(f"the {name} holds NaN or Inf")
+    check("weight", weight)
+    check("bias", bias)
     if weight.dim() != 1 or not weight.numel() or bias.shape != weight.shape:
         raise ValueError(f"no layer norm: weight {tuple(weight.shape)}, bias {tuple(bias.shape)}")
     if not 0.0 <= eps < math.inf:

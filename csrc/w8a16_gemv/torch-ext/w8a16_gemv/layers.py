@@ -16,7 +16,7 @@ from . import ops
 
 INT8_MAX: Final = 127
 MATRIX: Final = 2
-ACTIVATIONS: Final = ("gelu_tanh", "silu")
+ACTIVATIONS: Final = tuple(ops.GATED)
 
 
 class _Int8(nn.Module):
@@ -85,24 +85,6 @@ class Int8Gated(_Int8):
         return ops.gated(self._checked(x), self.codes, self.scale, self.activation)
 
 
-class GatedFeedForward(nn.Module):
-    """``act(x gate') * (x up')`` projected by ``down``: ``x[..., D] -> [..., D]``.
-
-    Args:
-        hidden: ``[..., D] -> [..., F]``.
-        down: ``[..., F] -> [..., D]``.
-    """
-
-    def __init__(self, hidden: Int8Gated, down: Int8Linear) -> None:
-        super().__init__()
-        self.hidden, self.down = hidden, down
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply the block."""
-        out: Tensor = self.down(self.hidden(x))
-        return out
-
-
 def int8_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> Int8Linear:
     """Quantise pieces ``[N_i, K]`` side by side along their outputs.
 
@@ -135,9 +117,14 @@ def int8_gated(gate: Tensor, up: Tensor, activation: str) -> Int8Gated:
     return Int8Gated(*_quantised((gate, up)), activation)
 
 
-def int8_feed_forward(gate: Tensor, up: Tensor, down: Tensor, activation: str) -> GatedFeedForward:
-    """Quantise a gated block: gate and up ``[F, D]``, down ``[D, F]``; raises as :func:`int8_gated`."""
-    return GatedFeedForward(int8_gated(gate, up, activation), int8_linear((down,)))
+def int8_feed_forward(gate: Tensor, up: Tensor, down: Tensor, activation: str) -> nn.Sequential:
+    """Quantise a gated block ``x[..., D] -> [..., D]``: gate and up ``[F, D]``, down ``[D, F]``.
+
+    Raises:
+        TypeError: as :func:`int8_linear`.
+        ValueError: as :func:`int8_gated`.
+    """
+    return nn.Sequential(int8_gated(gate, up, activation), int8_linear((down,)))
 
 
 @torch.no_grad()

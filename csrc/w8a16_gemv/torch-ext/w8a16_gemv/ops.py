@@ -17,7 +17,7 @@ MAX_ROWS: Final = 8
 PATHS: Final = {"widest": 0, "plain": 1, "avx2": 2, "avx512": 3}
 
 _LINEAR: Final = ops.linear.default
-_GATED: Final = {"gelu_tanh": ops.gelu_tanh_gated.default, "silu": ops.silu_gated.default}
+GATED: Final = {"gelu_tanh": ops.gelu_tanh_gated.default, "silu": ops.silu_gated.default}
 
 
 def linear(x: Tensor, codes: Tensor, scale: Tensor, bias: Tensor | None = None, path: str = "widest") -> Tensor:
@@ -44,14 +44,14 @@ def gated(x: Tensor, codes: Tensor, scale: Tensor, activation: str, path: str = 
         x: float32 or bfloat16 ``[..., K]``.
         codes: int8 ``[2 F, K]``, gate first.
         scale: float32 ``[2 F]``.
-        activation: ``gelu_tanh`` or ``silu``.
+        activation: One of ``GATED``.
         path: One of ``PATHS``.
 
     Raises:
         KeyError: there is no such activation or path.
         RuntimeError: as :func:`linear`.
     """
-    out: Tensor = _GATED[activation](x, codes, scale, PATHS[path])
+    out: Tensor = GATED[activation](x, codes, scale, PATHS[path])
     return out
 
 
