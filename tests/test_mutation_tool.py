@@ -62,6 +62,7 @@ def test_the_verifier_is_held_by_the_tests_of_its_own_folder() -> None:
     assert "tests/certs/test_publish.py" not in files
     assert "tests/certs/test_publish.py" in scope(ROOT, ROOT / "pytest_frt" / "certs" / "publish.py")
     assert "tests/runtime/test_match.py" in scope(ROOT, ROOT / "pytest_frt" / "runtime" / "match.py")
+    assert "tests/docs/test_spec.py" in scope(ROOT, ROOT / "pytest_frt" / "certs" / "codes_form.py")
 
 
 def test_a_weak_test_lets_its_mutants_live(tmp_path: Path) -> None:

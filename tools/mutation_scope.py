@@ -12,7 +12,8 @@ from typing import Final
 FOLDERS: Final = ("gates", "rules", "measure")
 """What is changed unless files are named; a test of any of them may notice."""
 VERIFIER: Final = ("certs", "runtime")
-"""Folders of the verifier; the tests of the folder itself may notice."""
+"""Folders of the verifier; the tests of the folder itself may notice, and those of what is documented of it."""
+DOCUMENTED: Final = "docs"
 # What only many runs, many processes or gigabytes can see is seen there, at their price.
 SLOW: Final = re.compile("simulation|large|race")
 # One spoiled thing each, in milliseconds: what they see needs no slower test.
@@ -63,7 +64,7 @@ def _own(test: Path, path: Path) -> bool:
 
 def tests_of(root: Path, path: Path) -> list[str]:
     """Return the test files that import a module: its own, those of its edges first, then the others of its folders."""
-    folders = (path.parent.name,) if path.parent.name in VERIFIER else FOLDERS
+    folders = (path.parent.name, DOCUMENTED) if path.parent.name in VERIFIER else FOLDERS
     places = [root / "tests" / folder / below for folder in folders for below in ("", "vectors")]
     every = [file for place in places for file in sorted(place.glob("test_*.py"))]
     every = [file for file in every if not SLOW.search(file.stem) and path in reached(root, file)]

@@ -18,13 +18,11 @@ class TensorSpec:
         name: Keyword of the reference (inputs).
         shape: The first axis is ``M`` for a tensor with a row per row of the first input, and ``1`` for one that
             belongs to the whole call.
-        optional: True when a host may lack it.
         where: Variant axis to the value under which the tensor exists; empty for always (outputs).
     """
 
     name: str
     shape: tuple[str, ...]
-    optional: bool = False
     where: dict[str, str] | None = None
 
     def exists(self, variant: Mapping[str, str]) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from pytest_frt.lab import seam
+from pytest_frt.seat.guard import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ class Call:
     @property
     def rows(self) -> int:
         """Product of the leading axes of ``x``."""
-        return self.x.shape[:-1].numel()
+        return rows_of(self.x)
 
     def given(self, x: Tensor) -> Call:
         """Return this call with another ``x``."""

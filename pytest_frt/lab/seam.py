@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pytest_frt.seat.guard import rows_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
@@ -71,7 +73,7 @@ def admitted(
     most = row_limit(facts, MOST_CASE_ROWS)
     for case in cases.cases(facts.dims, band, facts.variant, seed=seed, most_rows=most):
         x = case.inputs[first]
-        count = x.numel() // x.shape[-1]
+        count = rows_of(x)
         if count == 0 or band[0] <= count <= band[1]:
             yield case.name, case.inputs
 
@@ -97,20 +99,16 @@ def row_by_row(call: Callable[[Tensor], tuple[Tensor, ...]], calls: Sequence[Ten
     out: list[tuple[Tensor, ...]] = []
     stack: list[Tensor] = []
     for x in calls:
-        if stack and sum(map(_rows, (*stack, x))) > STACKED_ROWS:
+        if stack and sum(map(rows_of, (*stack, x))) > STACKED_ROWS:
             out += _stacked(call, stack)
             stack = []
         stack.append(x)
     return out + _stacked(call, stack) if stack else out
 
 
-def _rows(x: Tensor) -> int:
-    return x.shape[:-1].numel()
-
-
 def _stacked(call: Callable[[Tensor], tuple[Tensor, ...]], calls: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
-    outputs = call(torch.cat([x.reshape(_rows(x), x.shape[-1]) for x in calls]))
-    columns = [torch.split(output, [_rows(x) for x in calls]) for output in outputs]
+    outputs = call(torch.cat([x.reshape(rows_of(x), x.shape[-1]) for x in calls]))
+    columns = [torch.split(output, [rows_of(x) for x in calls]) for output in outputs]
     return [
         tuple(part.reshape(*x.shape[:-1], part.shape[-1]) for part in parts)
         for x, *parts in zip(calls, *columns, strict=True)

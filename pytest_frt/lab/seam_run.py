@@ -122,7 +122,7 @@ class SeamRun:
     def part(
         self,
         bound: BoundSeat,
-        real: Given | Sequence[Given] | None,
+        real: Sequence[Given],
         cases: Iterable[tuple[str, Given]],
         band: tuple[int, int],
     ) -> None:
@@ -134,8 +134,7 @@ class SeamRun:
             cases: Name and call.
             band: Inclusive admitted row counts.
         """
-        groups = () if real is None else (real,) if isinstance(real, Given) else real
-        if fed := [call for group in groups for call in calls.parts(group, band)]:
+        if fed := [call for group in real for call in calls.parts(group, band)]:
             answers = [self._call(bound, call, REAL) for call in fed]
             whole = [answer for answer in answers if answer is not None]
             if len(whole) < len(answers):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pytest_frt.lab.calls import Call
+from pytest_frt.seat.guard import rows_of
 from pytest_frt.seat.hooks import tensors_of
 
 if TYPE_CHECKING:
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
 
 GROUPS = 4
 """Calls kept of a seat with several inputs: what comes with x belongs to one call, so that rows are not pooled."""
-
-
-def rows_of(x: Tensor) -> int:
-    """Return the row count: the product of the leading axes."""
-    return x.numel() // x.shape[-1] if x.shape[-1] else 0
 
 
 @dataclass
@@ -57,13 +53,14 @@ class SeatTap:
         return pool[order.sort().values].contiguous()
 
     def groups(self, limit: int, generator: torch.Generator) -> list[Call]:
-        """Draw rows as :meth:`rows` does; where other inputs come with them, at most ``GROUPS`` calls."""
+        """Draw rows as :meth:`rows` does; where other inputs come with them, at most ``GROUPS`` whole calls."""
         seen = self.inside or self.outside
         if not any(call.sides for call in seen):
             pooled = self.rows(limit, generator)
             return [] if pooled is None else [Call(pooled)]
-        chosen = torch.randperm(len(seen), generator=generator)[:GROUPS].sort().values
-        return [seen[int(index)].given(seen[int(index)].x[: max(1, limit // GROUPS)].contiguous()) for index in chosen]
+        count = max(1, min(GROUPS, limit // max(call.rows for call in seen)))
+        chosen = torch.randperm(len(seen), generator=generator)[:count].sort().values
+        return [seen[int(index)] for index in chosen]
 
 
 def _each(output: Any, change: Callable[[Tensor], Tensor]) -> Any:  # noqa: ANN401 (what a module returns)

@@ -113,20 +113,20 @@ def repeat_control(
     return tuple(differing), tuple(rng)
 
 
-def _call_facts(phase: str, taps: dict[str, SeatTap], run: set[str]) -> list[CallFacts]:
+def _call_facts(phase: str, taps: dict[str, SeatTap], called: set[str]) -> list[CallFacts]:
     """Return the calls of a scored pass; of a seat that an execution of the phase does not call, none.
 
     Scoring may do more than the phase: a decoder fills its cache before its first step.
     """
-    counts = {seat: tap.by_rows if seat in run else Counter[int]() for seat, tap in taps.items()}
+    counts = {seat: tap.by_rows if seat in called else Counter[int]() for seat, tap in taps.items()}
     return [
         CallFacts(seat, phase, found.total(), {str(rows): n for rows, n in sorted(found.items())}, taps[seat].dtype)
         for seat, found in counts.items()
     ]
 
 
-def _run(host: Hosting, seats: tuple[SeatFacts, ...], sample: list[Sample], phase: str) -> set[str]:
-    """Return the seats that one execution of a phase calls."""
+def _called(host: Hosting, seats: tuple[SeatFacts, ...], sample: list[Sample], phase: str) -> set[str]:
+    """Execute a phase once and return the seats that it calls."""
     state = host.program.prepare(host.model, sample, phase)
     with tapping(host.model, seats, (0, 0), 0, torch.Generator()) as taps:
         host.program.run(host.model, state)
@@ -232,9 +232,11 @@ def run(job: WitnessJob) -> None:
     structures = [load_structure(Path(folder)) for folder in job.structures]
     seats, not_replaced = discover(host.model, structures, host.spec)
 
+    called: dict[str, set[str]] = {}
+
     def deployed() -> None:
         for phase in job.judged:
-            host.program.run(host.model, host.program.prepare(host.model, drawn.heldout[:1], phase))
+            called[phase] = _called(host, seats, drawn.heldout[:1], phase)
 
     seats, unserved = split(seats, observe(host.model, deployed, seats, structures))
     generator = torch.Generator().manual_seed(job.seed)
@@ -244,7 +246,7 @@ def run(job: WitnessJob) -> None:
     controls: dict[str, Controls] = {}
     for phase, judged in job.judged.items():
         scores, taps, rows = _watched(host, seats, drawn, phase, job.seam_rows, generator, inputs)
-        made += _call_facts(phase, taps, _run(host, seats, drawn.heldout[:1], phase))
+        made += _call_facts(phase, taps, called[phase])
         seam |= rows
         _save(out / f"scores.{phase}.safetensors", scores)
         members = [seat for seat in seats if seat.structure in judged]

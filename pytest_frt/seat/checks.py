@@ -85,14 +85,15 @@ def training_runs_host(bench: Bench) -> str:
             warnings.simplefilter("ignore", SeatWarning)
             modes = {path: module.training for path, module in bench.model.named_modules()}
             bench.model.train()
-            trained = any(host.training for host in replay.hosts)  # a host may keep frozen parts in evaluation mode
+            for member in bench.members(replay):  # a host's own train() may leave frozen parts out
+                member.train()
             try:
                 replay.play(bench.members(replay), replay.low)
             finally:
                 for path, module in bench.model.named_modules():
                     module.training = modes[path]
             (entry,) = attachment.ledger.entries()
-            if entry.served and trained:
+            if entry.served:
                 return f"{entry.seat}: the impl answered in training mode"
             attachment.ledger.reset()
             replay.play(bench.members(replay), replay.low)

@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, is_grad_enabled, nn
@@ -111,7 +111,7 @@ class Guard:
         quick: True while the short check may admit a call; False in training mode, in doubt, or once given back.
         doubt: True after a call with gradients: the packed tensors are compared before the next call is served.
         final: True once the originals were freed: what the impl cannot answer raises.
-        shapes: Input shapes already found inside width and band.
+        shapes: Input shapes already found inside width and band; none where other inputs must come with it.
     """
 
     form: Form
@@ -130,48 +130,35 @@ class Guard:
 
         In a compiled region every comparison is decided while the compiler traces, by properties that it guards on.
         """
-        why = self._examine(x)
-        if why not in (Admission.SERVED, Admission.ROWS) or not self.form.sides:
-            return why
-        if len(sides) != len(self.form.sides):
+        form, given = self.form, (x, *sides)
+        if len(sides) != len(form.sides) or not all(isinstance(one, Tensor) and one.dim() for one in given):
             return Admission.FORM
-        found = (self._examine_side(side, width) for side, width in zip(sides, self.form.sides, strict=True))
-        return next((one for one in found if one is not Admission.SERVED), why)
-
-    def _examine_side(self, side: object, width: int) -> Admission:
-        form = self.form
-        if not isinstance(side, Tensor) or side.dim() == 0 or side.shape[:-1].numel() != 1:
-            return Admission.FORM
-        if not is_dynamo_compiling() and type(side) not in (Tensor, nn.Parameter):
-            return Admission.KIND
-        if side.dtype is not form.dtype:
-            return Admission.DTYPE
-        if side.shape[-1] != width:
-            return Admission.WIDTH
-        if side.device != form.device:
-            return Admission.DEVICE
-        return Admission.GRAD if is_grad_enabled() and side.requires_grad else Admission.SERVED
-
-    def _examine(self, x: object) -> Admission:
-        form = self.form
-        if not isinstance(x, Tensor) or x.dim() == 0 or (form.axes and x.dim() != form.axes):
+        tensors = cast("tuple[Tensor, ...]", given)
+        if (form.axes and tensors[0].dim() != form.axes) or any(rows_of(side) != 1 for side in tensors[1:]):
             return Admission.FORM
         if any(host.training for host in self.hosts):
             return Admission.TRAINING
-        if not is_dynamo_compiling() and type(x) not in (Tensor, nn.Parameter):
-            return Admission.KIND
-        if x.dtype is not form.dtype:
-            return Admission.DTYPE
-        if x.shape[-1] != form.width:
-            return Admission.WIDTH
-        if x.device != form.device:
-            return Admission.DEVICE
+        for tensor, width in zip(tensors, (form.width, *form.sides), strict=True):
+            if (why := self._unfit(tensor, width)) is not Admission.SERVED:
+                return why
         if torch.is_autocast_enabled(form.device.type):
             return Admission.AUTOCAST
-        if is_grad_enabled() and (x.requires_grad or any(one.tensor.requires_grad for one in self.held)):
+        packed = (one.tensor for one in self.held)
+        if is_grad_enabled() and any(one.requires_grad for one in (*tensors, *packed)):
             return Admission.GRAD
         low, high = form.rows
-        return Admission.SERVED if low <= rows_of(x) <= high else Admission.ROWS
+        return Admission.SERVED if low <= rows_of(tensors[0]) <= high else Admission.ROWS
+
+    def _unfit(self, tensor: Tensor, width: int) -> Admission:
+        """Return what keeps one tensor of a call from being admitted, ``SERVED`` when nothing does."""
+        form = self.form
+        if not is_dynamo_compiling() and type(tensor) not in (Tensor, nn.Parameter):
+            return Admission.KIND
+        if tensor.dtype is not form.dtype:
+            return Admission.DTYPE
+        if tensor.shape[-1] != width:
+            return Admission.WIDTH
+        return Admission.SERVED if tensor.device == form.device else Admission.DEVICE
 
     def serves(self, x: object) -> bool:
         """Count an admitted call, unless a packed tensor turns out to have changed: then the host runs."""
@@ -180,7 +167,7 @@ class Guard:
         self.quick = True
         self.counts.eager[Admission.SERVED] += 1
         self.counts.consecutive = 0
-        if isinstance(x, Tensor) and len(self.shapes) < SHAPES_KEPT:
+        if isinstance(x, Tensor) and not self.form.sides and len(self.shapes) < SHAPES_KEPT:
             self.shapes.add(x.shape)
         return True
 
@@ -247,22 +234,25 @@ class Guard:
         form = self.form
         seen = f"{x.dtype} {tuple(x.shape)} on {x.device}" if isinstance(x, Tensor) else type(x).__name__
         low, high = form.rows
-        admitted = f"{form.dtype} [{low} to {high} rows, {form.width}] on {form.device}, without gradients or autocast"
-        return f"seat {self.counts.seat} refuses a call ({why.word}): it got {seen}, admitted is {admitted}"
+        beside = "".join(f" and [1, {width}]" for width in form.sides)
+        admitted = f"{form.dtype} [{low} to {high} rows, {form.width}]{beside} on {form.device}"
+        return (
+            f"seat {self.counts.seat} refuses a call ({why.word}): it got {seen}, admitted is {admitted}, without "
+            "gradients or autocast"
+        )
 
 
-def parameters_of(host: nn.Module) -> tuple[str, ...]:
-    """Return the names of the arguments of a module's forward that may be given by position or by keyword, in order."""
-    return tuple(
+def input_names(host: nn.Module, count: int) -> tuple[str, ...]:
+    """Return the names of the first arguments of a module's forward, ``count`` of them.
+
+    They may be given by position or by keyword. An argument that has no such name has an empty one.
+    """
+    names = [
         name
         for name, parameter in inspect.signature(host.forward).parameters.items()
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-    )
-
-
-def first_parameter(host: nn.Module) -> str:
-    """Return the name of the first argument of a module's forward, or an empty string."""
-    return next(iter(parameters_of(host)), "")
+    ]
+    return tuple([*names, *[""] * count][:count])
 
 
 def inputs_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], names: tuple[str, ...]) -> tuple[object, ...]:
@@ -271,10 +261,3 @@ def inputs_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], names: tuple[str
     if len(args) > len(names) or set(kwargs) != set(rest):
         return (None,) * len(names)
     return (*args, *(kwargs[name] for name in rest))
-
-
-def only_input(args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str) -> object:
-    """Return the one input of a call ``f(x)`` or ``f(<name>=x)``, or None for every other form."""
-    if len(args) == 1 and not kwargs:
-        return args[0]
-    return kwargs.get(name) if not args and len(kwargs) == 1 else None

@@ -19,11 +19,6 @@ def tensors_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Tensor
     return tuple(value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
 
 
-def rows_of(x: Tensor) -> int:
-    """Return the product of the leading axes."""
-    return x.shape[:-1].numel()
-
-
 def _pre_hook(watcher: Before) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
     def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         watcher(tensors_of(args, kwargs), not any(isinstance(value, Tensor) for value in args))

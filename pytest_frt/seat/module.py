@@ -14,7 +14,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.nn.modules import module as torch_module
 
 from pytest_frt.errors import SwapRefused
-from pytest_frt.seat.guard import Guard, first_parameter, inputs_of, only_input, parameters_of
+from pytest_frt.seat.guard import Guard, input_names, inputs_of
 from pytest_frt.seat.ledger import Admission
 
 SHARED: Final = tuple(name for name, value in vars(nn.Module()).items() if isinstance(value, dict | set))
@@ -43,7 +43,7 @@ class SeatModule(nn.Module):
             own[name] = host.__dict__[name]
         own["_frt_host"] = host
         own["_frt_guard"] = guard
-        own["_frt_first"] = first_parameter(host)
+        own["_frt_names"] = input_names(host, 1 + len(guard.form.sides))
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever the host module has)
         """Return the host module's attribute: tensors, children, configuration, methods."""
@@ -146,7 +146,6 @@ class AnsweringSeat(SeatModule):
     ) -> None:
         super().__init__(host, guard)
         own = self.__dict__
-        own["_frt_names"] = parameters_of(host)[: 1 + len(guard.form.sides)]
         own["_frt_run"] = run
         own["_frt_clear"] = clear
         hooks = [own[name] for name in CALL_HOOKS] + [getattr(torch_module, f"_global{name}") for name in CALL_HOOKS]
@@ -157,7 +156,7 @@ class AnsweringSeat(SeatModule):
         """Answer a call. The short check admits what the long one has admitted before."""
         if is_dynamo_compiling():
             return self._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
-        if self._frt_guard.quick and len(args) == 1 and not kwargs and not self._frt_guard.form.sides:
+        if self._frt_guard.quick and len(args) == 1 and not kwargs:
             x = args[0]
             dtype, device, shapes, counts, eager, run, hooks = self._frt_fixed
             if (
@@ -174,15 +173,10 @@ class AnsweringSeat(SeatModule):
                 return run(x)
         return super().__call__(*args, **kwargs)
 
-    def _frt_inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[object, ...]:
-        if self._frt_guard.form.sides:
-            return inputs_of(args, kwargs, self._frt_names)
-        return (only_input(args, kwargs, self._frt_first),)
-
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Examine a call, count it, and let the impl or the host answer."""
         guard: Guard = self._frt_guard
-        x, *sides = self._frt_inputs(args, kwargs)
+        x, *sides = inputs_of(args, kwargs, self._frt_names)
         why = guard.examine(x, tuple(sides))
         if is_dynamo_compiling():
             guard.traced(why, x)

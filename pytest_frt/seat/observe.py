@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from pytest_frt.contracts.seat import NotReplaced, SeatFacts
 from pytest_frt.contracts.structure import Structure
-from pytest_frt.seat.hooks import Before, rows_of, watching
+from pytest_frt.seat.guard import rows_of
+from pytest_frt.seat.hooks import Before, watching
 from pytest_frt.seat.tree import dtype_name, under
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling
 
 from pytest_frt.errors import GuardRefused
-from pytest_frt.seat.guard import Guard, only_input, version_of
+from pytest_frt.seat.guard import Guard, inputs_of, version_of
 from pytest_frt.seat.ledger import Admission
 from pytest_frt.seat.module import SeatModule
 
@@ -117,7 +117,7 @@ class ConsumingSeat(SeatModule):
             return self._without_ticket(args, kwargs)
         if not exchange.fanout:
             return self._chain(ticket, args, kwargs)
-        x = only_input(args, kwargs, self._frt_first)
+        (x,) = inputs_of(args, kwargs, self._frt_names)
         if isinstance(x, Tensor) and _same(x, ticket.x, ticket.version):
             output = exchange.take(ticket, self._frt_index)
             if output is not None:

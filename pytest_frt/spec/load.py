@@ -31,9 +31,7 @@ def _beside(folder: Path, file: str) -> str:
 
 
 def _tensors(items: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
-    return tuple(
-        TensorSpec(item["name"], tuple(item["shape"]), item.get("optional", False), item.get("where")) for item in items
-    )
+    return tuple(TensorSpec(item["name"], tuple(item["shape"]), item.get("where")) for item in items)
 
 
 def _limits(items: list[dict[str, Any]]) -> tuple[Limit, ...]:
@@ -66,7 +64,7 @@ def _check_symbols(structure: Structure, path: Path) -> None:
 def _check_boundary(structure: Structure, path: Path) -> None:
     """Check that rows are counted on the first input, and that what exists sometimes says when."""
     first, *others = structure.inputs
-    if first.per_call or first.optional or not all(tensor.per_call or tensor.optional for tensor in others):
+    if first.per_call or not all(tensor.per_call for tensor in others):
         raise SpecError(
             f"{path}: inputs: rows are counted on {first.name}, every other input has the first axis {PER_CALL!r}",
             hint=f"write shape: [M, ...] for the first and [{PER_CALL}, ...] for the others",

@@ -44,14 +44,6 @@ VARIANTS = {
     "norm_fused": {"norm": "layer"},
     "patch_projection": {"bias": "add"},
 }
-OUTPUTS = {
-    "decoder_ffn": ("D",),
-    "vision_ffn": ("D",),
-    "linear_proj": ("N",),
-    "qkv_pack": ("Nq", "Nk", "Nv"),
-    "norm_fused": ("D",),
-    "patch_projection": ("N",),
-}
 SPREAD = {"matmul": 1.0, "bias": 0.5, "norm": 0.1}
 
 
@@ -114,8 +106,8 @@ class Place:
 
 def drawn(at: Place, rows: int) -> Tensor:
     """Return the real rows ``[rows, K]`` of a seat."""
-    width = at.facts.dims["D" if "D" in at.facts.dims else "K"]
-    return torch.randn(rows, width, generator=torch.Generator().manual_seed(9))
+    (x,) = REGISTRY.structures[at.facts.structure].spec.inputs
+    return torch.randn(rows, at.facts.dims[x.shape[-1]], generator=torch.Generator().manual_seed(9))
 
 
 def cases_of(at: Place, band: tuple[int, int]) -> dict[str, Tensor]:
@@ -131,13 +123,13 @@ def cases_module(at: Place) -> ModuleType:
 @torch.no_grad()
 def seam_run(at: Place, forward: Forward, *, band: tuple[int, int] = DECODE, rows: int = 36) -> SeamRun:
     """Run a part at the seam as a worker does."""
-    x, dims = drawn(at, rows), at.facts.dims
-    outputs = tuple(dims[symbol] for symbol in OUTPUTS[at.facts.structure])
+    x, structure = drawn(at, rows), REGISTRY.structures[at.facts.structure].spec
+    outputs = tuple(at.facts.dims[one.shape[-1]] for one in structure.outputs)
     module = nn.Module()
     module.forward = forward
     bound = BoundSeat(at.facts, module, x.shape[-1], outputs, band, "planted", at.scheme.name)
     run = SeamRun()
-    run.part(bound, x, cases_of(at, band).items(), band)
+    run.part(bound, [x], cases_of(at, band).items(), band)
     return run
 
 

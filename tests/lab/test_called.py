@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pytest_frt.contracts.seat import ModuleSeat, SeatFacts
 from pytest_frt.lab.hosting import Hosting
 from pytest_frt.lab.taps import tapping
-from pytest_frt.lab.witness import _call_facts, _run
+from pytest_frt.lab.witness import _call_facts, _called
 
 SEATS = tuple(SeatFacts("toy", ModuleSeat(name), {}, {"D": 4}, {}, {}, "float32", {}) for name in ("first", "step"))
 X = torch.ones(3, 4)
@@ -39,9 +39,9 @@ class Program:
 def test_seat_of_the_preparation_alone_has_no_calls() -> None:
     model, program = Decoder(), Program()
     host = cast("Hosting", SimpleNamespace(model=model, program=program))
-    run = _run(host, SEATS, [{"x": X}], "decode")
-    assert run == {"step"}
+    called = _called(host, SEATS, [{"x": X}], "decode")
+    assert called == {"step"}
     with tapping(model, SEATS, (1, 8), 8, torch.Generator()) as taps:
         program.run(model, program.prepare(model, [{"x": X}], "decode"))
-    found: dict[str, Any] = {one.seat: (one.calls, one.by_rows) for one in _call_facts("decode", taps, run)}
+    found: dict[str, Any] = {one.seat: (one.calls, one.by_rows) for one in _call_facts("decode", taps, called)}
     assert found == {"first": (0, {}), "step": (1, {"3": 1})}

@@ -35,7 +35,7 @@ def conduct_of(forward: Callable[[Tensor], Any]) -> SeamRun:
     facts = SeatFacts("toy", ModuleSeat("a"), {}, {"D": WIDTH}, {}, {}, "float32", {})
     run = SeamRun()
     x = torch.randn(36, WIDTH, generator=torch.Generator().manual_seed(0))
-    run.part(BoundSeat(facts, module, WIDTH, (WIDTH,), (1, 8), "toy", "none"), x, [], (1, 8))
+    run.part(BoundSeat(facts, module, WIDTH, (WIDTH,), (1, 8), "toy", "none"), [x], [], (1, 8))
     return run
 
 
@@ -110,7 +110,7 @@ def test_a_wide_seat_is_tried_at_few_layouts() -> None:
     module.forward = lambda x: x.repeat(*[1] * (x.dim() - 1), WIDE // WIDTH + 1)
     facts = SeatFacts("toy", ModuleSeat("a"), {}, {"D": WIDTH}, {}, {}, "float32", {})
     width, run = WIDTH * (WIDE // WIDTH + 1), SeamRun()
-    run.part(BoundSeat(facts, module, WIDTH, (width,), (1, 8), "toy", "none"), X, [], (1, 8))
+    run.part(BoundSeat(facts, module, WIDTH, (width,), (1, 8), "toy", "none"), [X], [], (1, 8))
     (one,) = run.conduct.values()
     assert set(one.layouts) == FEW < set(LAID)
 

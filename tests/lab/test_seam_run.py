@@ -26,7 +26,7 @@ def bound(forward: Callable[[Tensor], Any], outputs: tuple[int, ...] = (4,)) -> 
 def run(forward: Callable[[Tensor], Any]) -> SeamRun:
     seam_run = SeamRun()
     x = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
-    seam_run.part(bound(forward), x, [("edge", torch.ones(3, 4)), ("none", torch.ones(0, 4))], (1, 8))
+    seam_run.part(bound(forward), [x], [("edge", torch.ones(3, 4)), ("none", torch.ones(0, 4))], (1, 8))
     return seam_run
 
 

@@ -76,7 +76,8 @@ def test_seat_over_the_ceiling_is_refused_with_its_numbers(bound: Bind) -> None:
 def test_scheme_that_only_states_it_binds_every_seat(bound: Bind) -> None:
     found = bound("fp8_static")
     assert (len(found.bound), found.refused) == (5, ())
-    assert found.notes == ("e: point x reaches 90, 30 times the median 3 of 5 points (ceiling 20)",)
+    assert found.survey is not None
+    assert found.survey.notes() == ("e: point x reaches 90, 30 times the median 3 of 5 points (ceiling 20)",)
 
 
 def test_decision_does_not_depend_on_the_seats_that_are_left(bound: Bind) -> None:

@@ -131,7 +131,7 @@ class Bench:
         """Judge a part with one fault at the shipped limits."""
         scheme, seat, run = self.plan.scheme, self.facts.id, SeamRun()
         with torch.no_grad(), _first_elements_kept(self.plan.host) as kept:
-            run.part(self.bound(fault), self.real, self.cases, self.band)
+            run.part(self.bound(fault), [self.real], self.cases, self.band)
             oracle, answers = cast("SeatOracle", self.oracle), self._answers(run)
             metrics = tuple(compare(oracle, scheme, seat, answers))
             together = tuple(pooled(oracle, self.module, self.facts, answers, oracle.fake_quantised(calls_of(answers))))

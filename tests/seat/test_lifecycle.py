@@ -39,7 +39,7 @@ def test_seat_that_is_never_called_fails(toy: Toy, x: Tensor) -> None:
     assert "blocks.0.mlp" in found[lifecycle.NEVER_CALLED].detail
 
 
-def test_host_that_keeps_a_part_in_evaluation_mode_may_have_it_answered(toy: Toy, x: Tensor) -> None:
+def test_part_that_a_host_keeps_in_evaluation_mode_is_tried_in_training_mode(toy: Toy, x: Tensor) -> None:
     train = nn.Module.train
 
     def frozen(self: nn.Module, mode: bool = True) -> nn.Module:  # noqa: FBT001, FBT002 (torch's signature)

@@ -222,6 +222,22 @@ def test_taps_keep_rows_with_their_own_condition(scene: Scene) -> None:
     assert {tuple(one.sides[0].flatten().tolist()) for one in groups} <= {tuple(c.tolist()) for c in scene.conds}
 
 
+def test_a_wide_seat_keeps_fewer_calls_and_no_shorter_ones(scene: Scene) -> None:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad(), tapping(scene.model, scene.seats, ROWS, 8, generator, {"adaln_producer": 2}) as taps:
+        scene.run()
+    assert [one.rows for one in taps["first"].groups(11, generator)] == [5, 5]
+    assert [one.rows for one in taps["first"].groups(3, generator)] == [5]
+
+
+def test_one_tensor_alone_is_not_admitted_after_it_was_served_with_its_condition(scene: Scene) -> None:
+    with torch.no_grad(), swap.attach(scene.model, scene.bound()) as attachment:
+        scene.run()
+        with pytest.warns(SeatWarning, match=r"admitted is .* and \[1, 8\]"):
+            scene.model.first(scene.x)
+        assert attachment.ledger.entries()[0].reasons == {"call form": 1}
+
+
 @pytest.mark.parametrize("spoil", [zeroed, frozen], ids=["zeroed", "frozen"])
 def test_controls_spoil_every_output(scene: Scene, spoil: Callable[..., Any]) -> None:
     wanted = scene.run()
