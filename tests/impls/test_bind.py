@@ -133,9 +133,10 @@ def test_weight_beyond_the_format_is_refused_with_its_size(
     assert (refusal.reason, found.value, found.required) == ("envelope", pytest.approx(largest), limit)
 
 
+@pytest.mark.parametrize("scheme", ["fp8_static", "fp8_static_keep_outliers"])
 @pytest.mark.parametrize("scale", [None, 0.0, -1.0, math.nan, math.inf], ids=str)
-def test_static_scale_must_be_there_and_positive(kernel: ModuleType, scale: float | None) -> None:
-    unit = make_unit("decoder_ffn/torch_fp8", "fp8_static", kernel)
+def test_static_scale_must_be_there_and_positive(kernel: ModuleType, scheme: str, scale: float | None) -> None:
+    unit = make_unit("decoder_ffn/torch_fp8", scheme, kernel)
     by_point = dict(unit.scales.by_point)
     if scale is None:
         del by_point["act_after_mul"]
