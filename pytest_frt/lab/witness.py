@@ -235,8 +235,7 @@ def run(job: WitnessJob) -> None:
     called: dict[str, set[str]] = {}
 
     def deployed() -> None:
-        for phase in job.judged:
-            called[phase] = _called(host, seats, drawn.heldout[:1], phase)
+        called.update({phase: _called(host, seats, drawn.heldout[:1], phase) for phase in job.judged})
 
     seats, unserved = split(seats, observe(host.model, deployed, seats, structures))
     generator = torch.Generator().manual_seed(job.seed)

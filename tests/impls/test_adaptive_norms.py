@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from pytest_frt.contracts.impl import BindSeat, Scales
 from pytest_frt.contracts.verdict import Refusal
-from pytest_frt.lab import calls
 from pytest_frt.lab.calls import Call
 from pytest_frt.measure.metrics import seam_metrics
 from pytest_frt.registry import Registry, load_impl, load_module
@@ -151,11 +150,3 @@ def test_writing_into_an_answer_does_not_reach_the_table() -> None:
     gate.zero_()
     y.zero_()
     assert torch.equal(part(x, cond)[1], kept)
-
-
-def test_calls_are_saved_and_found_again() -> None:
-    groups = [Call(torch.ones(3, D) * turn, (torch.ones(1, C) * turn,)) for turn in range(3)]
-    held = dict(calls.saved("denoise", "a.norm", groups))
-    found = calls.read(held, "denoise", "a.norm", 2)
-    assert [(one.x[0, 0].item(), one.sides[0][0, 0].item()) for one in found] == [(0, 0), (1, 1), (2, 2)]
-    assert calls.read(held, "denoise", "other", 2) == calls.read(held, "denoise", "a.norm2", 1) == []
