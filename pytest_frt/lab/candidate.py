@@ -47,8 +47,9 @@ def _calibration(job: CandidateJob, units: Iterable[BoundUnit], drawn: hosting.S
     if not scales:
         return None
     file = Path(job.out) / "scales.safetensors"
-    count = len(drawn.calibration)
-    notes = [note for unit in units for note in unit.notes]
+    surveys = [unit.survey for unit in units if unit.survey]
+    count = min((one.samples for one in surveys), default=0)
+    notes = [note for one in surveys for note in one.notes()]
     said = {"notes": "; ".join(notes)} if notes else {}
     more = f"; {notes[0]}, {len(notes) - 1} more such notes in the artefact" if notes else ""
     save_artefact(file, scales, {"samples": count, "data": hosting.samples_digest(drawn.calibration), **said})

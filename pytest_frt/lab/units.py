@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from pytest_frt.contracts.verdict import Measured, Refusal
 from pytest_frt.errors import KernelMismatch
 from pytest_frt.registry import load_impl, load_module
 from pytest_frt.seat import kernels
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.record import KernelFacts
     from pytest_frt.contracts.scheme import Scheme
     from pytest_frt.contracts.seat import SeatFacts
+    from pytest_frt.contracts.verdict import Refusal
     from pytest_frt.seat.bind import BoundSeat
     from pytest_frt.seat.calibrate import Survey
 
@@ -45,13 +45,13 @@ class LoadedUnit:
 
 @dataclass(frozen=True, slots=True)
 class BoundUnit:
-    """A unit bound on a host: what will be attached, what refused, the scales used, and what to know of them."""
+    """A unit bound on a host: what will be attached, what refused, the scales used, and the survey that gave them."""
 
     loaded: LoadedUnit
     bound: tuple[BoundSeat, ...]
     refused: tuple[Refusal, ...]
     scales: dict[str, Scales]
-    notes: tuple[str, ...] = ()
+    survey: Survey | None = None
 
 
 def load_scheme(file: str) -> Scheme:
@@ -108,9 +108,9 @@ def bind(
     mine = members(unit.ref, alike)
     scales: dict[str, Scales] = {}
     unseen: tuple[Refusal, ...] = ()
-    notes: tuple[str, ...] = ()
+    found: Survey | None = None
     if unit.scheme.statistic != NO_STATISTIC:
-        scales, unseen, notes = _scales(model, unit, alike, scales_file, passes)
+        scales, unseen, found = _scales(model, unit, alike, scales_file, passes)
     bound, refused = bind_unit(
         model,
         [seat for seat in mine if not any(refusal.at == seat.id for refusal in unseen)],
@@ -121,7 +121,7 @@ def bind(
         kernel=unit.kernel,
         rows=unit.ref.rows,
     )
-    return BoundUnit(unit, bound, (*unseen, *refused), scales, notes)
+    return BoundUnit(unit, bound, (*unseen, *refused), scales, found)
 
 
 def _scales(
@@ -130,17 +130,11 @@ def _scales(
     alike: list[SeatFacts],
     scales_file: str,
     passes: Callable[[], Iterable[Callable[[], object]]],
-) -> tuple[dict[str, Scales], tuple[Refusal, ...], tuple[str, ...]]:
+) -> tuple[dict[str, Scales], tuple[Refusal, ...], Survey | None]:
     """Read or calibrate the static scales of a unit; its seats that get none are refused with their reason."""
     if scales_file:
-        return load_artefact(scales_file), (), ()
+        return load_artefact(scales_file), (), None
     found = survey(model, passes(), alike, unit.scheme)
     mine = {seat.id for seat in members(unit.ref, alike)}
     scales = {at: own for at, own in found.scales.items() if at in mine}
-    return scales, tuple(_unscaled(found, at, why) for at, why in found.refused.items() if at in mine), found.notes()
-
-
-def _unscaled(found: Survey, at: str, why: str) -> Refusal:
-    over = [one for one in found.over if one.seat == at]
-    measured = (Measured(f"ceiling.{one.point}", one.times, "<=", one.factor, one.points, at) for one in over)
-    return Refusal("calibrate", "ceiling" if over else "calibration", why, at=at, measured=tuple(measured))
+    return scales, tuple(refusal for refusal in found.refusals() if refusal.at in mine), found

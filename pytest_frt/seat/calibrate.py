@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from pytest_frt.contracts.impl import Scales
 from pytest_frt.contracts.scheme import Scheme
 from pytest_frt.contracts.seat import SeatFacts
+from pytest_frt.contracts.verdict import Measured, Refusal
 from pytest_frt.errors import CalibrationRefused
 from pytest_frt.seat.artefact import load_artefact, save_artefact
 from pytest_frt.seat.hooks import watching
@@ -48,6 +49,10 @@ class Over:
         """``amax`` over the median."""
         return self.amax / self.median
 
+    def measured(self) -> Measured:
+        """Return the number of a refusal."""
+        return Measured(f"ceiling.{self.point}", self.times, "<=", self.factor, self.points, self.seat)
+
     def __str__(self) -> str:
         """Name point and numbers."""
         return (
@@ -78,6 +83,14 @@ class Survey:
     samples: int
     method: str
     over: tuple[Over, ...] = ()
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Return what each refused seat is refused for: ``ceiling`` with its numbers, or ``calibration``."""
+        return tuple(self._refusal(at, why) for at, why in self.refused.items())
+
+    def _refusal(self, at: str, why: str) -> Refusal:
+        over = tuple(one.measured() for one in self.over if one.seat == at)
+        return Refusal("calibrate", "ceiling" if over else "calibration", why, at=at, measured=over)
 
     def notes(self) -> tuple[str, ...]:
         """Return what to know of the scales: points over the ceiling, and dead ones."""
@@ -129,18 +142,18 @@ def _peak(point: _Point, scheme: Scheme) -> float:
     return float(np.percentile(peaks, scheme.percentile, method="linear"))
 
 
-def _scale(point: _Point, scheme: Scheme) -> float:
-    return float(np.float32(max(_peak(point, scheme) / scheme.format_max, scheme.min_scale)))
+def _scale(peak: float, scheme: Scheme) -> float:
+    return float(np.float32(max(peak / scheme.format_max, scheme.min_scale)))
 
 
-def _over(sound: Mapping[str, Mapping[str, _Point]], scheme: Scheme) -> tuple[Over, ...]:
-    """Return the points over the scheme's ceiling, the furthest first; ``sound`` holds points that give a scale."""
-    peaks = {(seat, name): _peak(point, scheme) for seat, own in sound.items() for name, point in own.items()}
-    live = [peak for peak in peaks.values() if peak > 0]
+def _over(peaks: Mapping[str, Mapping[str, float]], scheme: Scheme) -> tuple[Over, ...]:
+    """Return the points over the scheme's ceiling, the furthest first; ``peaks`` are those that give a scale."""
+    flat = [(seat, name, peak) for seat, own in peaks.items() for name, peak in own.items()]
+    live = [peak for _, _, peak in flat if peak > 0]
     if scheme.ceiling is None or not live:
         return ()
     median, factor = float(np.median(live)), scheme.ceiling.factor
-    found = [Over(*place, peak, median, len(live), factor) for place, peak in peaks.items() if peak > factor * median]
+    found = [Over(*one, median, len(live), factor) for one in flat if one[-1] > factor * median]
     return tuple(sorted(found, key=lambda one: -one.amax))
 
 
@@ -192,13 +205,18 @@ def _derive(points: Mapping[str, Mapping[str, _Point]], scheme: Scheme, count: i
         seat: "; ".join(fault for name, point in own.items() if (fault := _fault(name, point, count)))
         for seat, own in points.items()
     }
-    over = _over({seat: own for seat, own in points.items() if not faults[seat]}, scheme)
+    peaks = {
+        seat: {name: _peak(point, scheme) for name, point in own.items()}
+        for seat, own in points.items()
+        if not faults[seat]
+    }
+    over = _over(peaks, scheme)
     if scheme.ceiling is not None and scheme.ceiling.keeps_host:
         for one in reversed(over):
             faults[one.seat] = f"{one}: {scheme.name} leaves the seat to the host"
     scales = {
-        seat: Scales({name: _scale(point, scheme) for name, point in own.items()})
-        for seat, own in points.items()
+        seat: Scales({name: _scale(peak, scheme) for name, peak in own.items()})
+        for seat, own in peaks.items()
         if not faults[seat]
     }
     flat = {f"{seat}|{name}": point for seat, own in points.items() for name, point in own.items()}

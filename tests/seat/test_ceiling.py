@@ -74,6 +74,14 @@ def test_point_without_a_sound_statistic_is_no_part_of_the_median() -> None:
     assert "point m3 held NaN or Inf" in found.refused["s3"]
 
 
+def test_refusal_tells_the_ceiling_from_a_fault() -> None:
+    found = surveyed([1.0, 1.0, 30.0, float("nan")], scheme(keeps_host=True))
+    assert {one.at: (one.reason, len(one.measured)) for one in found.refusals()} == {
+        "s2": ("ceiling", 1),
+        "s3": ("calibration", 0),
+    }
+
+
 def test_furthest_point_comes_first_and_names_its_seat() -> None:
     model = nn.ModuleDict({name: nn.Identity() for name in "abcde"})
 
