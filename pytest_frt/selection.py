@@ -75,11 +75,15 @@ def _known(option: str, globs: Iterable[str], names: Iterable[str]) -> tuple[str
     return tuple(name for name in known if any(fnmatchcase(name, glob) for glob in globs))
 
 
+def _matches(name: str, globs: Iterable[str]) -> bool:
+    return any(glob in EVERY or fnmatchcase(name, glob) for glob in globs)
+
+
 def _devices(globs: tuple[str, ...], registry: Registry, facts: tuple[DeviceFacts, ...]) -> list[DeviceEntry]:
     """Return the devices asked for, those present when none was."""
     entries = registry.devices.values()
     if globs:
-        return [entry for entry in entries if any(fnmatchcase(entry.spec.name, glob) for glob in globs)]
+        return [entry for entry in entries if _matches(entry.spec.name, globs)]
     return [entry for entry in entries if any(matches(entry.spec, one) is None for one in facts)]
 
 
@@ -122,13 +126,8 @@ def _with_scheme(run: RunConfig, registry: Registry, facts: tuple[DeviceFacts, .
     _check_schemes(globs, registry)
     if AUTO not in globs:
         return run
-    drop = exclude.get("device", ())
-    devices = [
-        entry
-        for entry in _devices(include.get("device", ()), registry, facts)
-        if not any(fnmatchcase(entry.spec.name, glob) for glob in drop)
-    ]
-    choices = [choose(entry.spec.name, _facts_of(entry, facts)) for entry in devices]
+    drop, devices = exclude.get("device", ()), _devices(include.get("device", ()), registry, facts)
+    choices = [choose(one.spec.name, _facts_of(one, facts)) for one in devices if not _matches(one.spec.name, drop)]
     if len({one.scheme for one in choices}) > 1:
         said, last = "; ".join(map(str, choices)), choices[-1].device
         raise UsageFault(f"--frt-scheme={AUTO}: {said}", hint=f"name one device, e.g. --frt-device={last}")
@@ -141,7 +140,7 @@ def _check_schemes(globs: Iterable[str], registry: Registry) -> None:
     known = {*registry.schemes, *offered, AUTO}
     faulty = {fault.name for fault in registry.broken if fault.group == "schemes"}
     for glob in globs:
-        if glob not in EVERY and not any(fnmatchcase(name, glob) for name in known | faulty):
+        if not any(_matches(name, (glob,)) for name in known | faulty):
             raise UsageFault(f"--frt-scheme={glob} matches no scheme", hint=did_you_mean(glob, known))
 
 

@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import torch
 from pytest_frt.catalog._shared.near import NearMiss  # type: ignore[import-not-found]
-from pytest_frt.catalog._shared.rows import MOST_ROWS, Case, row_cases  # type: ignore[import-not-found]
+from pytest_frt.catalog._shared.rows import MOST_ROWS, OUTLIER, Case, row_cases  # type: ignore[import-not-found]
 from torch import Tensor
-
-OUTLIER = 20.0
-"""Factor of the outlier channel of a condition."""
 
 
 def _conditions(width: int, seed: int, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pytest_frt.contracts.scheme import Scheme, SeamLimits
-from pytest_frt.schemes._formats import INT8_MAX, as_float32, int8_channels
+from pytest_frt.schemes._formats import INT8_MAX, as_bfloat16, bfloat16_product, int8_channels
 
 
 def weight(w: Tensor, out_axis: int) -> Tensor:
@@ -21,19 +21,14 @@ def weight(w: Tensor, out_axis: int) -> Tensor:
 
 def activation(x: Tensor, scale: float | None) -> Tensor:  # noqa: ARG001 (bfloat16 needs no scale)
     """Round the float32 value to bfloat16, half to even."""
-    return as_float32(x).bfloat16().to(x.dtype)
-
-
-def scaled_product(y: Tensor, w: Tensor) -> Tensor:  # noqa: ARG001 (the scales are in the product already)
-    """Round a matmul's output to bfloat16, half to even, as a kernel that scales its sums before they leave."""
-    return as_float32(y).bfloat16().to(y.dtype)
+    return as_bfloat16(x)
 
 
 def coded_product(y: Tensor, w: Tensor) -> Tensor:
     """Round the sums over codes to bfloat16 and scale what left: the largest code of a channel is 127."""
     scale = w.abs().amax(0) / INT8_MAX
     scale = torch.where(scale == 0, torch.ones_like(scale), scale)
-    return as_float32(y / scale).bfloat16().to(y.dtype) * scale
+    return as_bfloat16(y / scale) * scale
 
 
 SCHEME = Scheme(
@@ -46,7 +41,7 @@ SCHEME = Scheme(
     per_call=False,
     format_max=0.0,
     percentile=100.0,
-    products=(coded_product, scaled_product),
+    products=(coded_product, bfloat16_product),  # scaled behind the rounding, or before it
     limits=SeamLimits(
         reference_factor=2.0,
         floor=0.012,

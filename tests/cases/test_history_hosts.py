@@ -117,24 +117,17 @@ def test_norm_without_normalized_shape_is_accounted_for(monkeypatch: pytest.Monk
     assert (seats, [row.path for row in rest]) == ((), ["plain"])  # asked for by attribute, the twin vanishes
 
 
-class Scaled(nn.Linear):
-    """Float8 codes; ``scale`` says whether theirs is kept beside them."""
-
-    def __init__(self, *, scale: bool) -> None:
-        super().__init__(WIDTH, WIDTH, bias=False)
-        self.weight = nn.Parameter(self.weight.detach().to(torch.float8_e4m3fn), requires_grad=False)
-        if scale:
-            self.register_buffer("weight_scale", torch.full((), 0.5))
-
-
-def plain(*, scale: bool) -> nn.Linear:
-    layer = Scaled(scale=scale)
-    layer.__class__ = nn.Linear
+def codes(*, scale: bool) -> nn.Linear:
+    """Return a linear of float8 codes; ``scale`` says whether theirs is kept beside them."""
+    layer = nn.Linear(WIDTH, WIDTH, bias=False)
+    layer.weight = nn.Parameter(layer.weight.detach().to(torch.float8_e4m3fn), requires_grad=False)
+    if scale:
+        layer.register_buffer("weight_scale", torch.full((), 0.5))
     return layer
 
 
 def bound(dtypes: tuple[str, ...]) -> tuple[tuple[BoundSeat, ...], tuple[Refusal, ...]]:
-    model = nn.ModuleDict({"proj": plain(scale=False)}).eval()
+    model = nn.ModuleDict({"proj": codes(scale=False)}).eval()
     seats, _ = found(model)
     impl = ModuleType("codes")
     impl.IMPL = Impl("codes", "linear_proj", 1, ("none",), "toy/kernel", {"none": (1, 8)}, dtypes=dtypes)  # type: ignore[attr-defined]
@@ -144,7 +137,7 @@ def bound(dtypes: tuple[str, ...]) -> tuple[tuple[BoundSeat, ...], tuple[Refusal
 
 
 def test_float8_codes_beside_a_scale_are_no_seat() -> None:
-    seats, rest = found(nn.ModuleDict({"proj": plain(scale=True)}))
+    seats, rest = found(nn.ModuleDict({"proj": codes(scale=True)}))
     assert seats == ()
     assert "weight_scale is no slot" in rest["proj"].reason
 

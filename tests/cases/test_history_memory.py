@@ -18,9 +18,10 @@ from pytest_frt.contracts.impl import BindSeat, Scales
 from pytest_frt.contracts.seat import ModuleSeat, PointAt, SeatFacts
 from pytest_frt.contracts.verdict import Refusal
 from pytest_frt.seat import kernels
+from pytest_frt.seat.bind import bind_unit
 from pytest_frt.seat.calibrate import survey
 from tests.impls.conftest import Unit, make_unit
-from tests.seat.conftest import Host, rows
+from tests.seat.conftest import Host, rows, toy_impl, toy_structure
 
 from .conftest import place
 
@@ -70,9 +71,6 @@ def packing(seat: BindSeat, _scales: Scales, _kernel: ModuleType) -> nn.Module:
 
 def bound_with_gradients_on(monkeypatch: pytest.MonkeyPatch, *, careful: bool) -> int:
     """Bind on parameters that ask for gradients; return the bytes kept."""
-    from pytest_frt.seat.bind import bind_unit
-    from tests.seat.conftest import toy_impl, toy_structure
-
     at, impl = place("linear_proj"), toy_impl("linear_proj")
     impl.bind = packing  # type: ignore[attr-defined]
     at.model.requires_grad_()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor
@@ -11,9 +9,8 @@ from torch import Tensor
 from pytest_frt.spec.load import load_structure
 from pytest_frt.spec.modules import load_file
 
-CATALOG = Path(__file__).parents[2] / "catalog"
-EVERYTHING = sorted(path.parent.name for path in CATALOG.glob("*/structure.yaml"))
-NAMES = [name for name in EVERYTHING if len(load_structure(CATALOG / name).inputs) == 1]
+from .conftest import CATALOG, NAMES
+
 SIZES = {"D": 32, "F": 64, "K": 32, "N": 48}
 
 

@@ -70,7 +70,7 @@ def real(structure: Structure, facts: SeatFacts) -> list[Call]:
     widths = [evaluate(tensor.shape[-1], facts.dims) for tensor in structure.inputs]
     return [
         Call(
-            *(torch.randn(REAL_ROWS, widths[0], generator=draw),),
+            torch.randn(REAL_ROWS, widths[0], generator=draw),
             tuple(torch.randn(1, w, generator=draw) for w in widths[1:]),
         )
         for _ in range(2 if len(widths) > 1 else 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +19,8 @@ from pytest_frt.contracts.structure import Structure
 from pytest_frt.lab import seam
 from pytest_frt.spec.load import load_structure
 
-CATALOG = Path(__file__).parents[2] / "catalog"
-EVERYTHING = sorted(path.parent.name for path in CATALOG.glob("*/structure.yaml"))
-NAMES = [name for name in EVERYTHING if len(load_structure(CATALOG / name).inputs) == 1]
+from .conftest import CATALOG, EVERYTHING, NAMES
+
 TIGHT = {"rtol": 1e-12, "atol": 1e-12}
 
 

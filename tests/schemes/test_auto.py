@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pytest_frt import selection
 from pytest_frt.contracts.device import DeviceFacts, DeviceSpec
 from pytest_frt.errors import UsageFault
 from pytest_frt.registry import Broken, DeviceEntry, Provider, Registry
@@ -56,13 +59,13 @@ def registry() -> Registry:
 def run(pytester: pytest.Pytester, registry: Registry) -> Run:
     """Return a function that resolves a command line on a machine with the given GPUs beside its CPU."""
 
-    def resolve(*args: str, gpus: tuple[DeviceFacts, ...] = (), broken: tuple[Broken, ...] = ()) -> RunConfig:
+    def resolve(*args: str, gpus: tuple[DeviceFacts, ...] = (), **changes: Any) -> RunConfig:
         known = {"cpu": DeviceSpec("cpu", "cpu", {})} | {
             gpu.name.lower(): DeviceSpec(gpu.name.lower(), "cuda", {"name": gpu.name}) for gpu in (ADA, AMPERE)
         }
         provider = Provider("devices", "", "acme", Path())
         devices = {name: DeviceEntry(spec, Path(f"{name}.yaml"), provider) for name, spec in known.items()}
-        stocked = Registry(devices=devices, schemes=registry.schemes, impls=registry.impls, broken=broken)
+        stocked = replace(Registry(devices=devices, schemes=registry.schemes, impls=registry.impls), **changes)
         settings = Settings(pytester.parseconfig("--frt-host=toy", *args))
         return wanted(settings, stocked, (CPU, *gpus), is_worker=False).settings
 
@@ -84,6 +87,19 @@ def test_named_device_decides_among_several(run: Run) -> None:
     found = run("--frt-scheme=auto", "--frt-device=ada", gpus=(ADA,))
     assert found.selection.include["scheme"] == ("fp8_static",)
     assert "sm_89" in found.origins["scheme"]
+
+
+def test_architecture_that_the_driver_does_not_name_is_asked_of_torch(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "present_facts", {"cuda": ADA}.__getitem__)
+    found = run("--frt-scheme=auto", "--frt-device=ada", gpus=(replace(ADA, arch=""),))
+    assert found.selection.include["scheme"] == ("fp8_static",)
+
+
+def test_device_all_means_every_device(run: Run) -> None:
+    with pytest.raises(UsageFault, match=r"auto is none on cpu: .*; auto is fp8_static on ada: "):
+        run("--frt-scheme=auto", "--frt-device=all", gpus=(ADA,))
 
 
 def test_dropped_device_has_no_say(run: Run) -> None:
@@ -118,6 +134,10 @@ def test_unknown_scheme_lists_all_and_names_the_nearest(run: Run, registry: Regi
 @pytest.mark.parametrize("glob", ["all", "*", "fp8_*"])
 def test_globs_are_left_to_the_cells(run: Run, glob: str) -> None:
     assert run(f"--frt-scheme={glob}").selection.include["scheme"] == (glob,)
+
+
+def test_scheme_that_only_an_impl_names_is_left_to_the_cells(run: Run) -> None:
+    assert run("--frt-scheme=w16a32", schemes={}).selection.include["scheme"] == ("w16a32",)
 
 
 def test_scheme_that_could_not_be_read_is_told_of_where_it_is_needed(run: Run) -> None:

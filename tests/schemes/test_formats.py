@@ -84,6 +84,15 @@ def test_int4_levels_span_a_group_and_zero(given: tuple[float, ...], kept: tuple
     assert w4a16_decode.weight(f64(*given).view(1, -1), 0).tolist() == [list(kept)]
 
 
+def test_int4_levels_of_a_full_group_reach_down_to_zero() -> None:
+    w = torch.linspace(10, 15, 32, dtype=torch.float64).view(1, -1)
+    assert torch.equal(w4a16_decode.weight(w, 0), w.round())
+
+
+def test_int4_zero_is_exact_where_no_number_is_negative() -> None:
+    assert w4a16_decode.weight(f64(10.0, 0.0).view(1, -1), 0)[0, 1] == 0
+
+
 @pytest.mark.parametrize("place", [0, 31, 32, 63, 64, 69], ids=str)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_int4_group_is_32_inputs_of_one_output_channel(place: int, axis: int) -> None:
