@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from pytest_frt.sdk import PhaseSpec, Sample
 
 from . import windows
+from .spec import flat, phase_named
 
 STEPPED: Final = frozenset({"decode", "verify"})
 """Phases that run steps over a cached prefix: one token, or several at a time."""
@@ -100,7 +101,7 @@ def score(model: nn.Module, samples: list[Sample], phase: PhaseSpec) -> list[Ten
     if phase.name not in STEPPED:
         return [run(model, prepare(model, [sample], phase)).float().cpu() for sample in samples]
     scores: list[Tensor] = []
-    for group in _groups(samples, phase.rows[1]):
+    for group in groups(samples, phase.rows[1]):
         tokens = _tokens(model, group)
         cache = _cache_after(model, tokens[:, :PREFIX])
         columns = tokens[:, PREFIX : PREFIX + phase.score_positions, None].unbind(dim=1)
@@ -114,6 +115,38 @@ def shorter(sample: Sample, phase: PhaseSpec) -> Sample:
     if phase.name not in STEPPED:
         return sample
     return {name: tensor[:, : PREFIX + FEW_STEPS] for name, tensor in sample.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """What the program of a host defines beside `fresh` and `run` where the host is a decoder of text alone.
+
+    Attributes:
+        phases: Those of its host.yaml, by name.
+    """
+
+    phases: Mapping[str, PhaseSpec]
+
+    def prepare(self, model: nn.Module, samples: list[Sample], phase: str) -> State:
+        """Prefill a prefix for a decode step, or lay out a prefill."""
+        return prepare(model, samples, phase_named(self.phases, phase))
+
+    def score(self, model: nn.Module, samples: list[Sample], phase: str) -> list[Tensor]:
+        """Return float32 logits ``[P, V]`` per sample."""
+        return score(model, samples, phase_named(self.phases, phase))
+
+    def shorter(self, sample: Sample, phase: str) -> Sample:
+        """Return the beginning of a sample, with fewer scored positions."""
+        return shorter(sample, phase_named(self.phases, phase))
+
+    def projection(self, model: nn.Module) -> dict[str, str | int | float | bool | None]:
+        """Return the settings that decide what the seats compute."""
+        return projection(model.config)
+
+    def compile(self, model: nn.Module, phase: str) -> None:
+        """Compile every decoder layer in place."""
+        phase_named(self.phases, phase)
+        compile_layers(model.get_submodule("model.layers"))
 
 
 def compile_layers(stack: nn.Module) -> None:
@@ -135,14 +168,13 @@ def compile_layers(stack: nn.Module) -> None:
 
 def projection(config: Any) -> dict[str, str | int | float | bool | None]:  # noqa: ANN401
     """Return the settings of a decoder configuration that decide what its seats compute."""
-    plain = {name: getattr(config, name, None) for name in _SETTINGS}
+    plain: dict[str, Any] = {name: getattr(config, name, None) for name in _SETTINGS}
     rope = getattr(config, "rope_parameters", None) or {}
     # One table of rope settings, or one per layer type.
     tables = rope if all(isinstance(table, dict) for table in rope.values()) else {"all": rope}
     for kind, table in sorted(tables.items()):
         plain |= {f"rope.{kind}.{name}": value for name, value in sorted(table.items())}
-    plain["layer_types"] = ",".join(getattr(config, "layer_types", None) or ())
-    return plain
+    return flat(plain | {"layer_types": getattr(config, "layer_types", None) or ()})
 
 
 _SETTINGS: Final = (
@@ -185,6 +217,13 @@ def snapshot(cache: Any) -> Any:  # noqa: ANN401 (a cache class of an unstubbed 
     return twin
 
 
+def groups(samples: list[Sample], rows: int) -> Iterator[list[Sample]]:
+    """Yield the samples in the fewest groups of at most ``rows``, as equal in size as they can be."""
+    count = math.ceil(len(samples) / rows) or 1
+    for i in range(count):
+        yield samples[i * len(samples) // count : (i + 1) * len(samples) // count]
+
+
 def _step(model: nn.Module, tokens: Tensor, cache: Any) -> Tensor:  # noqa: ANN401
     logits: Tensor = model(input_ids=tokens, use_cache=True, **{_cache_keyword(type(model).forward): cache}).logits
     return logits
@@ -206,10 +245,3 @@ def _cache_keyword(forward: Callable[..., Any]) -> str:
 
 def _tokens(model: nn.Module, samples: list[Sample]) -> Tensor:
     return torch.cat([sample["input_ids"] for sample in samples]).to(next(model.parameters()).device)
-
-
-def _groups(samples: list[Sample], rows: int) -> Iterator[list[Sample]]:
-    """Yield the samples in the fewest groups of at most ``rows``, as equal in size as they can be."""
-    count = math.ceil(len(samples) / rows) or 1
-    for i in range(count):
-        yield samples[i * len(samples) // count : (i + 1) * len(samples) // count]

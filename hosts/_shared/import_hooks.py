@@ -10,7 +10,7 @@ import importlib.abc
 import importlib.machinery
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from types import CodeType, ModuleType
@@ -158,10 +158,5 @@ def importing(package: str, *, opened: Collection[str], unused: Collection[str])
         for name in set(sys.modules) - before:
             if name.partition(".")[0] in absent:
                 del sys.modules[name]
-        _unlist(package, sys.modules, before)
-
-
-def _unlist(package: str, modules: Mapping[str, ModuleType], before: Collection[str]) -> None:
-    for name, module in list(modules.items()):
-        if name.startswith(f"{package}.") and name not in before:
-            module.__spec__ = None
+            elif name.startswith(f"{package}."):
+                sys.modules[name].__spec__ = None

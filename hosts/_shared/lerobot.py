@@ -87,12 +87,11 @@ def accept_cache_positions(module: ModuleType) -> None:
     """
     make = module.create_causal_mask
     taken = inspect.signature(make).parameters
-    if "cache_position" in taken or getattr(make, "takes_cache_position", False):
+    if "cache_position" in taken:
         return
     cache = "cache" if "cache" in taken else "past_key_values"
 
-    @functools.wraps(make)
-    def create_causal_mask(
+    def create_causal_mask(  # no functools.wraps: its own signature says that it takes the positions
         *args: Any,  # noqa: ANN401 (an unstubbed library)
         cache_position: object = None,  # noqa: ARG001
         past_key_values: object = None,
@@ -100,7 +99,6 @@ def accept_cache_positions(module: ModuleType) -> None:
     ) -> Any:  # noqa: ANN401
         return make(*args, **{cache: past_key_values}, **settings)
 
-    create_causal_mask.takes_cache_position = True  # type: ignore[attr-defined]
     vars(module)["create_causal_mask"] = create_causal_mask
 
 

@@ -36,6 +36,22 @@ def require(module: str, *, install: str = "pip install 'pytest-frt[hosts]'") ->
 
 
 @contextmanager
+def replaced(module: ModuleType, **answers: object) -> Iterator[None]:
+    """Let names of a module stand for something else inside the block, and give them back after it.
+
+    Args:
+        module: Has the names already.
+        answers: Name to what it stands for.
+    """
+    kept = {name: getattr(module, name) for name in answers}
+    vars(module).update(answers)
+    try:
+        yield
+    finally:
+        vars(module).update(kept)
+
+
+@contextmanager
 def quiet() -> Iterator[None]:
     """Silence the progress bars and warnings of transformers inside the block, and restore them after it."""
     settings = require("transformers.utils.logging")

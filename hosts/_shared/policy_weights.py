@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
-from safetensors import safe_open
 from torch import nn
 
-from pytest_frt.sdk import Checkpoint, CheckpointError
+from pytest_frt.sdk import BuildRequest, Checkpoint, CheckpointError
 
-from . import weights
+from . import lerobot, weights
 from .library import quiet, require
 
 RECIPE: Final = "fan_in_gain_v1"
 GAIN: Final = 2.5  # of what decides which rows are read: at 1 a policy hardly follows its observation
-
-
-def synthetic(seed: int, device: str) -> Checkpoint:
-    """Return the provenance of a policy filled by `fill` on a device."""
-    kind = torch.device(device).type
-    return Checkpoint("synthetic", recipe=f"synthetic(seed={seed}, recipe={RECIPE}, drawn_on={kind})")
 
 
 @torch.no_grad()
@@ -38,8 +29,7 @@ def fill(
 
     Tensors of several axes get standard deviation ``fan_in ** -0.5``, times `GAIN` where they are sharpened; the fan-in
     is all but the first axis, or of a stack ``[parts, in, out]`` its second. Vectors, also stacked ones, get noise of
-    ``weights.SPREAD`` about their start: 0 for a bias, what its class gave it for a weight. Numbers are drawn on the
-    device of the parameter, from the seed and its name alone.
+    ``weights.SPREAD`` about their start: 0 for a bias, what its class gave it for a weight.
 
     Args:
         model: As its class constructs it.
@@ -48,9 +38,7 @@ def fill(
         stacked: Says of the name of a parameter whether its first axis counts parts of a kind.
     """
     for name, parameter in model.named_parameters():
-        word = hashlib.sha256(f"{RECIPE}|{seed}|{name}".encode()).digest()[:8]
-        generator = torch.Generator(parameter.device).manual_seed(int.from_bytes(word, "little") >> 1)
-        noise = torch.randn(parameter.shape, generator=generator, device=parameter.device)
+        noise = weights.noise_of(RECIPE, seed, name, parameter)
         own = parameter[0] if stacked(name) else parameter
         if own.ndim == 1:
             if name.endswith("bias") or stacked(name):
@@ -61,25 +49,23 @@ def fill(
             parameter.copy_(noise.mul_(gain * fan_in**-0.5))
 
 
-def stored(folder: Path, *, current: Callable[[str], str], ties: Mapping[str, str]) -> Checkpoint:
-    """Return the provenance of a checkpoint directory of a policy.
+def checkpoint(
+    folder: Path | None, request: BuildRequest, *, current: Callable[[str], str], ties: Mapping[str, str]
+) -> Checkpoint:
+    """Return where the weights of `build` come from.
 
     Args:
-        folder: Directory with a config.json and safetensors files.
+        folder: Checkpoint directory, or None for random weights.
+        request: What is built.
         current: Name of a tensor in a file of any release to its name in the policy.
         ties: Tensor of the policy to the one it is filled from where the files hold only the latter.
 
     Raises:
-        CheckpointError: a file is missing, truncated or no safetensors file.
+        CheckpointError: a file of the checkpoint is missing, truncated or no safetensors file.
     """
-    found = weights.stored(folder)
-    held: dict[str, str] = {}
-    for file in found.files:
-        with safe_open(file, framework="pt") as tensors:
-            held |= {current(name): name for name in tensors.keys()}  # noqa: SIM118 (the reader is no mapping)
-    renames = {host: name for host, name in held.items() if host != name}
-    renames |= {host: held[other] for host, other in ties.items() if host not in held and other in held}
-    return Checkpoint("file", files=found.files, renames=renames)
+    if folder is None:
+        return weights.synthetic(request.seed, RECIPE, weights.made_on(request))
+    return weights.stored(folder, current=current, ties=ties)
 
 
 def check(folder: Path, kind: str) -> None:
@@ -92,15 +78,9 @@ def check(folder: Path, kind: str) -> None:
     Raises:
         CheckpointError: a file is missing, unreadable or truncated, or it is another policy.
     """
-    weights.stored(folder)
+    weights.check_files(folder)
     file = folder / "config.json"
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as fault:
-        raise CheckpointError(
-            f"{file} cannot be read: {fault}", hint="give a directory written by save_pretrained"
-        ) from fault
-    named = config.get("type") if isinstance(config, dict) else None
+    named = weights.read_json(file).get("type")
     if named != kind:
         raise CheckpointError(
             f"{file} describes the policy {named!r}; this host loads {kind!r}",
@@ -108,44 +88,67 @@ def check(folder: Path, kind: str) -> None:
         )
 
 
-def load(policy_class: Any, folder: Path, *, config: Any) -> nn.Module:  # noqa: ANN401 (an unstubbed library)
-    """Load a local checkpoint through the policy's own ``from_pretrained``, in evaluation mode.
+def build(
+    policy_class: Any,  # noqa: ANN401 (an unstubbed library)
+    folder: Path | None,
+    request: BuildRequest,
+    config: Any,  # noqa: ANN401
+    *,
+    sharpened: Callable[[str], bool],
+    stacked: Callable[[str], bool] = lambda _name: False,
+) -> nn.Module:
+    """Build a policy in evaluation mode, on random weights or from a checkpoint through its own ``from_pretrained``.
 
-    The library answers some faults with a printed line and a policy on random weights. Nothing here hides that: the
-    tensors are compared with the file by whoever asked for the policy.
+    The library answers some faults of a checkpoint with a printed line and a policy on random weights. Nothing here
+    hides that: the tensors are compared with the file by whoever asked for the policy.
 
     Args:
         policy_class: A policy class.
-        folder: Checkpoint directory, of which `check` thinks well.
-        config: Its configuration, with the device to load to.
+        folder: Checkpoint directory, of which `check` thinks well, or None for random weights.
+        request: What is built.
+        config: Its configuration, with the device it is made on.
+        sharpened: As `fill` takes it.
+        stacked: As `fill` takes it.
 
     Raises:
         CheckpointError: the library found that a tensor does not fit.
     """
+    model: Any
+    with torch.device(weights.made_on(request)), hushed():
+        if folder is None:
+            model = policy_class(config)
+            fill(model, request.seed, sharpened, stacked)
+        else:
+            model = _loaded(policy_class, folder, config)
+    model.config.device = request.device
+    return cast("nn.Module", model.eval().to(request.device))
+
+
+def _loaded(policy_class: Any, folder: Path, config: Any) -> Any:  # noqa: ANN401
     try:
-        with hushed():
-            model: nn.Module = policy_class.from_pretrained(str(folder), config=config, local_files_only=True)
+        return policy_class.from_pretrained(str(folder), config=config, local_files_only=True)
     except RuntimeError as fault:
         raise CheckpointError(
             f"{folder} does not fit {policy_class.__name__}: {fault}",
             hint="give a checkpoint of these dimensions, or choose the size that has them",
         ) from fault
-    return model.eval()
 
 
-def read_config(config_class: Any, folder: Path, changes: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def read_config(folder: Path, kind: str, changes: Mapping[str, Any]) -> Any:  # noqa: ANN401
     """Return the configuration of a checkpoint with some values replaced.
 
     Args:
-        config_class: ``PreTrainedConfig`` of the library: the file names the policy.
-        folder: Checkpoint directory, of which `check` thinks well.
+        folder: As ``save_pretrained`` of the policy writes it.
+        kind: What its config.json calls the policy.
         changes: Attribute to value, e.g. the device.
 
     Raises:
-        CheckpointError: it has settings that this release of the library does not know.
+        CheckpointError: `check` finds a fault, or it has settings that this release of the library does not know.
     """
+    check(folder, kind)
     try:
         with hushed():
+            config_class = lerobot.policy_part("pretrained").PreTrainedConfig  # the file names the policy
             config = config_class.from_pretrained(str(folder), local_files_only=True)
     except require("draccus.utils").ParsingError as fault:
         raise CheckpointError(

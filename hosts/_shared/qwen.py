@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from pytest_frt.sdk import BuildRequest, Checkpoint, FrtError
+from pytest_frt.sdk import BuildRequest, Checkpoint
 
 from . import weights
 from .library import quiet, require
@@ -20,6 +19,7 @@ from .library import quiet, require
 DTYPES: Final = {"tiny": torch.float32, "full": torch.bfloat16}
 """Parameters of each size: published weights of the family are bfloat16."""
 IN_PLACE: Final = "fan_in_v2"
+"""`weights.RECIPE`, to the bit where both apply, which is stated for tensors of at most two axes on the processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Family:
         model: Class of transformers.
         config: Its configuration class.
         settings: Size to the arguments of the configuration.
-        recipes: Size to the recipe of its random weights, a key of `FILLS`.
+        recipes: Size to the recipe of its random weights, `weights.RECIPE` or `IN_PLACE`.
         ties: Host tensor to the tensor it shares storage with where a checkpoint holds only the latter.
     """
 
@@ -60,10 +60,10 @@ def build(family: Family, request: BuildRequest) -> nn.Module:
         CheckpointError: the checkpoint cannot be read or is not one of this class.
         FrtError: the host has no such size.
     """
-    if (folder := folder_of(family, request)) is not None:
+    if (folder := _folder(family, request)) is not None:
         return _loaded(family, folder, request)
-    model = constructed(family, request.size, request.device)
-    FILLS[family.recipes[request.size]](model, request.seed)
+    model = constructed(family, request.size, weights.made_on(request))
+    weights.fill_fan_in(model, request.seed)
     return model.eval().to(request.device)
 
 
@@ -74,12 +74,11 @@ def checkpoint(family: Family, request: BuildRequest) -> Checkpoint:
         CheckpointError: a file of the checkpoint is missing or truncated.
         FrtError: the host has no such size.
     """
-    if (folder := folder_of(family, request)) is not None:
+    if (folder := _folder(family, request)) is not None:
         return weights.stored(folder, ties=family.ties)
-    if family.recipes[request.size] == weights.RECIPE:
-        return weights.synthetic(request.seed)
-    kind = torch.device(request.device).type
-    return Checkpoint("synthetic", recipe=f"synthetic(seed={request.seed}, recipe={IN_PLACE}, drawn_on={kind})")
+    recipe = family.recipes[request.size]
+    device = None if recipe == weights.RECIPE else weights.made_on(request)
+    return weights.synthetic(request.seed, recipe, device)
 
 
 def configured(family: Family, request: BuildRequest) -> Any:  # noqa: ANN401 (a class of an unstubbed library)
@@ -89,70 +88,33 @@ def configured(family: Family, request: BuildRequest) -> Any:  # noqa: ANN401 (a
         CheckpointError: the config.json of the checkpoint is unreadable or describes another class.
         FrtError: the host has no such size.
     """
-    config_class = getattr(require("transformers"), family.config)
-    if (folder := folder_of(family, request)) is not None:
+    if (folder := _folder(family, request)) is not None:
+        config_class = getattr(require("transformers"), family.config)
         return config_class.from_dict(weights.config_of(folder, family.model_class))
-    return config_class(**copy.deepcopy(dict(family.settings[request.size])))
+    return _config(family, request.size)
 
 
 def constructed(family: Family, size: str, device: str) -> nn.Module:
     """Return the model of a size as its class constructs it, before any weight is drawn.
-
-    A tiny model is made on the processor, so that its weights are the same on every device.
 
     Args:
         family: The host.
         size: A key of its settings.
         device: torch device string; ``meta`` gives the shapes alone.
     """
-    config = getattr(require("transformers"), family.config)(**copy.deepcopy(dict(family.settings[size])))
-    with quiet(), torch.device("cpu" if size == "tiny" else device):
+    config = _config(family, size)
+    with quiet(), torch.device(device):
         # Converting the dtype afterwards would round the rotary frequencies, which stay float32 in every dtype.
         model: nn.Module = family.model_class._from_config(config, dtype=DTYPES[size])  # noqa: SLF001
     return model
 
 
-def folder_of(family: Family, request: BuildRequest) -> Path | None:
-    """Return the checkpoint directory to load, or None for random weights.
-
-    Raises:
-        FrtError: the host has no such size.
-    """
-    if request.size not in family.settings:
-        sizes = " or ".join(family.settings)
-        raise FrtError(
-            f"{family.host} has no size {request.size!r}", hint=f"use {sizes}, with a checkpoint for trained weights"
-        )
-    return None if request.checkpoint is None else Path(request.checkpoint)
+def _config(family: Family, size: str) -> Any:  # noqa: ANN401
+    return getattr(require("transformers"), family.config)(**copy.deepcopy(dict(family.settings[size])))
 
 
-@torch.no_grad()
-def fill_in_place(model: nn.Module, seed: int) -> None:
-    """Fill every parameter so that each region of the model matters to its output, where it lies.
-
-    As ``weights.fill_fan_in``, to the bit where both apply, with two differences. Numbers are drawn on the device of
-    the parameter, which fills billions of them in a second of an accelerator. The fan-in of a kernel of more than two
-    axes is all of it but the first axis.
-
-    Args:
-        model: As its class constructs it.
-        seed: Seed of the recipe.
-    """
-    for name, parameter in model.named_parameters():
-        word = hashlib.sha256(f"{weights.RECIPE}|{seed}|{name}".encode()).digest()[:8]
-        generator = torch.Generator(parameter.device).manual_seed(int.from_bytes(word, "little") >> 1)
-        noise = torch.randn(parameter.shape, generator=generator, device=parameter.device)
-        if parameter.ndim == 1:
-            parameter.add_(weights.SPREAD * noise)
-        else:
-            parameter.copy_(noise.mul_(parameter[0].numel() ** -0.5))
-
-
-FILLS: Final[Mapping[str, Callable[[nn.Module, int], None]]] = {
-    weights.RECIPE: weights.fill_fan_in,
-    IN_PLACE: fill_in_place,
-}
-"""Recipe to what carries it out."""
+def _folder(family: Family, request: BuildRequest) -> Path | None:
+    return weights.folder_of(family.host, family.settings, request)
 
 
 def _loaded(family: Family, folder: Path, request: BuildRequest) -> nn.Module:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import yaml
 
@@ -22,7 +24,13 @@ def phases_beside(program: str) -> dict[str, PhaseSpec]:
     }
 
 
-def phase_named(phases: dict[str, PhaseSpec], name: str) -> PhaseSpec:
+def flat(settings: Mapping[str, object]) -> dict[str, str | int | float | bool | None]:
+    """Return settings with each list among them as one text, as a projection has them."""
+    plain = {name: ",".join(map(str, one)) if isinstance(one, list | tuple) else one for name, one in settings.items()}
+    return cast("dict[str, str | int | float | bool | None]", plain)
+
+
+def phase_named(phases: Mapping[str, PhaseSpec], name: str) -> PhaseSpec:
     """Return one phase.
 
     Raises:

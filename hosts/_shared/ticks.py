@@ -12,12 +12,23 @@ from torch import Tensor, nn
 from pytest_frt.sdk import PhaseSpec, Sample
 
 from . import causal_lm
+from .spec import flat, phase_named
 
 NOISE: Final = "noise"
 TOKENS: Final = "observation.language.tokens"
 MASK: Final = "observation.language.attention_mask"
 STATE: Final = "observation.state"
 KEPT: Final = 4  # an instruction fills at least one part in so many of its window, the rest is padding
+SIGLIP: Final = (
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "patch_size",
+    "image_size",
+    "hidden_act",
+    "layer_norm_eps",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +56,27 @@ class Tick:
 
     Attributes:
         batch: The observation, as the policy takes it.
-        noise: ``[1, steps, numbers]`` float32: what the actions are denoised from.
-        vocabulary: Ids of the instruction lie below this.
+        noise: ``[1, steps, numbers]``: what the actions are denoised from.
     """
 
     batch: Mapping[str, Tensor]
     noise: Tensor
-    vocabulary: int
+
+
+def layout_of(config: Any, vocabulary: int) -> Layout:  # noqa: ANN401 (an unstubbed library)
+    """Return the layout that the configuration of a policy asks for.
+
+    Args:
+        config: The configuration.
+        vocabulary: Ids of an instruction are drawn below this.
+    """
+    return Layout(
+        cameras={key: tuple(feature.shape) for key, feature in config.image_features.items()},
+        tokens=config.tokenizer_max_length,
+        vocabulary=vocabulary,
+        state=config.max_state_dim,
+        noise=(config.chunk_size, config.max_action_dim),
+    )
 
 
 def observations(layout: Layout, seed: int, device: str) -> Iterator[dict[str, Tensor]]:
@@ -68,45 +93,51 @@ def observations(layout: Layout, seed: int, device: str) -> Iterator[dict[str, T
     """
     generator = torch.Generator().manual_seed(seed)
     low = layout.tokens // KEPT
+    shapes = {**layout.cameras, TOKENS: (layout.tokens,), STATE: (layout.state,), NOISE: layout.noise}
     while True:
         length = int(torch.randint(low, layout.tokens + 1, (1,), generator=generator))
-        drawn = {key: torch.rand((1, *shape), generator=generator) for key, shape in layout.cameras.items()}
-        drawn[TOKENS] = torch.randint(layout.vocabulary, (1, layout.tokens), generator=generator)
+        drawn = {name: _drawn(name, (1, *shape), layout.vocabulary, generator) for name, shape in shapes.items()}
         drawn[MASK] = torch.arange(layout.tokens)[None] < length
-        drawn[STATE] = torch.rand((1, layout.state), generator=generator).mul_(2).sub_(1)
-        drawn[NOISE] = torch.randn((1, *layout.noise), generator=generator)
         yield {name: tensor.to(device) for name, tensor in drawn.items()}
 
 
-def prepare(model: nn.Module, samples: list[Sample], vocabulary: int) -> Tick:
+def prepare(model: nn.Module, samples: list[Sample]) -> Tick:
     """Lay out one tick over the first sample.
 
     Args:
         model: The policy.
         samples: As `observations` yields them.
-        vocabulary: Ids of an instruction lie below this.
     """
     device = next(model.parameters()).device
     batch = {name: tensor.to(device) for name, tensor in samples[0].items()}
     noise = batch.pop(NOISE)
-    return Tick(batch, noise, vocabulary)
+    return Tick(batch, noise)
 
 
-def fresh(state: Tick, seed: int) -> Tick:
-    """Return the tick with other pixels, ids, robot state and noise; the length of the instruction stays."""
+def fresh(state: Tick, vocabulary: int, seed: int) -> Tick:
+    """Return the tick with other pixels, ids, robot state and noise; the length of the instruction stays.
+
+    Args:
+        state: The tick.
+        vocabulary: Ids of the instruction are drawn below this.
+        seed: Fixes what is drawn.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def another(name: str, old: Tensor) -> Tensor:
-        if name == MASK:
-            return old
-        if name == TOKENS:
-            return torch.randint(state.vocabulary, old.shape, generator=generator).to(old.device)
-        drawn = torch.rand(old.shape, generator=generator)
-        return (drawn * 2 - 1 if name == STATE else drawn).to(old)
+        return old if name == MASK else _drawn(name, tuple(old.shape), vocabulary, generator).to(old)
 
     batch = {name: another(name, old) for name, old in state.batch.items()}
-    noise = torch.randn(state.noise.shape, generator=generator).to(state.noise)
-    return Tick(batch, noise, state.vocabulary)
+    return Tick(batch, another(NOISE, state.noise))
+
+
+def _drawn(name: str, shape: tuple[int, ...], vocabulary: int, generator: torch.Generator) -> Tensor:
+    if name == TOKENS:
+        return torch.randint(vocabulary, shape, generator=generator)
+    if name == NOISE:
+        return torch.randn(shape, generator=generator)
+    drawn = torch.rand(shape, generator=generator)
+    return drawn.mul_(2).sub_(1) if name == STATE else drawn
 
 
 @torch.no_grad()
@@ -118,13 +149,13 @@ def run(model: nn.Module, state: Tick) -> Tensor:
     return actions[0]
 
 
-def score(model: nn.Module, samples: list[Sample], phase: PhaseSpec, vocabulary: int) -> list[Tensor]:
+def score(model: nn.Module, samples: list[Sample], phase: PhaseSpec) -> list[Tensor]:
     """Return how far each sample's actions are from its noise, float32 ``[P, numbers]``.
 
     Actions begin as the noise and move by what the policy computes: compared as they are, the noise in them would hide
     most of a fault.
     """
-    states = [prepare(model, [sample], vocabulary) for sample in samples]
+    states = [prepare(model, [sample]) for sample in samples]
     return [moved(run(model, state), state.noise, phase) for state in states]
 
 
@@ -144,3 +175,53 @@ def shorter(sample: Sample) -> Sample:
     """Return an observation with half the room for its instruction: the prefix has fewer rows, the actions as many."""
     half = sample[TOKENS].shape[1] // 2
     return {name: tensor[:, :half] if name in {TOKENS, MASK} else tensor for name, tensor in sample.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the program of a host defines beside `run` where the host is a policy that reads `observations`.
+
+    Attributes:
+        phases: Those of its host.yaml, by name.
+        settings: Names of its own settings that decide what its seats compute.
+        vision: Path of its tower, a SigLIP one.
+        prefix: Path of the decoder that reads the instruction.
+        expert: Path of the decoder that denoises the actions.
+    """
+
+    phases: Mapping[str, PhaseSpec]
+    settings: tuple[str, ...]
+    vision: str
+    prefix: str
+    expert: str
+
+    def prepare(self, model: nn.Module, samples: list[Sample], phase: str) -> Tick:
+        """Lay out one tick over the first sample."""
+        phase_named(self.phases, phase)
+        return prepare(model, samples)
+
+    def fresh(self, model: nn.Module, state: Tick, seed: int) -> Tick:
+        """Return the tick with other pixels, ids, robot state and noise."""
+        return fresh(state, _config(model, self.prefix).vocab_size, seed)
+
+    def score(self, model: nn.Module, samples: list[Sample], phase: str) -> list[Tensor]:
+        """Return how far the actions are from their noise, float32 ``[P, numbers]`` per sample."""
+        return score(model, samples, phase_named(self.phases, phase))
+
+    def shorter(self, sample: Sample, phase: str) -> Sample:
+        """Return an observation with less room for its instruction."""
+        phase_named(self.phases, phase)
+        return shorter(sample)
+
+    def projection(self, model: nn.Module) -> dict[str, str | int | float | bool | None]:
+        """Return the settings that decide what the seats compute: the policy's, and those of each part by its name."""
+        vision = _config(model, self.vision)
+        plain = {name: getattr(model.config, name) for name in self.settings}
+        plain |= {f"vision.{name}": getattr(vision, name) for name in SIGLIP}
+        for part, path in (("prefix", self.prefix), ("expert", self.expert)):
+            plain |= {f"{part}.{name}": value for name, value in causal_lm.projection(_config(model, path)).items()}
+        return flat(plain)
+
+
+def _config(model: nn.Module, path: str) -> Any:  # noqa: ANN401 (an unstubbed library)
+    return model.get_submodule(path).config

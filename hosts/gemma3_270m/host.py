@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from torch import Tensor, nn
+from torch import nn
 
 from pytest_frt.sdk import BuildRequest, Checkpoint, FrtError, Sample
 
 from .._shared import causal_lm, weights, windows
 from .._shared.library import quiet, require
 from .._shared.once import made_once
-from .._shared.spec import phase_named, phases_beside
+from .._shared.spec import phases_beside
 from .convert import convert, source_id
 
 PHASES: Final = phases_beside(__file__)
@@ -34,6 +34,9 @@ TINY: Final = {
     "sliding_window": 32,
     "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
 }
+DECODER: Final = causal_lm.Decoder(PHASES)
+prepare, fresh, run, score = DECODER.prepare, causal_lm.fresh, causal_lm.run, DECODER.score
+shorter, projection, compile = DECODER.shorter, DECODER.projection, DECODER.compile  # noqa: A001 (the host protocol)
 
 
 def build(request: BuildRequest) -> nn.Module:
@@ -76,42 +79,6 @@ def samples(request: BuildRequest) -> Iterator[Sample]:
     if folder is not None:
         vocabulary = weights.config_of(folder, require("transformers").Gemma3ForCausalLM)["vocab_size"]
     yield from windows.random_windows(vocabulary, WINDOW, request.seed, request.device)
-
-
-def prepare(model: nn.Module, samples: list[Sample], phase: str) -> causal_lm.State:
-    """Prefill a prefix for a decode step, or lay out a prefill."""
-    return causal_lm.prepare(model, samples, phase_named(PHASES, phase))
-
-
-def fresh(model: nn.Module, state: causal_lm.State, seed: int) -> causal_lm.State:
-    """Return the state with other ids."""
-    return causal_lm.fresh(model, state, seed)
-
-
-def run(model: nn.Module, state: causal_lm.State) -> Tensor:
-    """Run one decode step (logits ``[rows, V]``) or one prefill (logits ``[P, V]``)."""
-    return causal_lm.run(model, state)
-
-
-def score(model: nn.Module, samples: list[Sample], phase: str) -> list[Tensor]:
-    """Return float32 logits ``[P, V]`` per sample."""
-    return causal_lm.score(model, samples, phase_named(PHASES, phase))
-
-
-def shorter(sample: Sample, phase: str) -> Sample:
-    """Return the beginning of a sample, with fewer scored positions."""
-    return causal_lm.shorter(sample, phase_named(PHASES, phase))
-
-
-def projection(model: nn.Module) -> dict[str, str | int | float | bool | None]:
-    """Return the settings that decide what the seats compute."""
-    return causal_lm.projection(model.config)
-
-
-def compile(model: nn.Module, phase: str) -> None:  # noqa: A001 (a name of the host protocol)
-    """Compile every decoder layer in place."""
-    phase_named(PHASES, phase)
-    causal_lm.compile_layers(model.get_submodule("model.layers"))
 
 
 def _folder(request: BuildRequest) -> Path | None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 
-import torch
 from torch import Tensor, nn
 
 from pytest_frt.sdk import BuildRequest, Checkpoint, FrtError, Sample
 
-from .._shared import causal_lm, lerobot, policy_weights, ticks
-from .._shared.spec import phase_named, phases_beside
+from .._shared import causal_lm, lerobot, policy_weights, ticks, weights
+from .._shared.spec import flat, phase_named, phases_beside
 from . import steps
 from .sizes import GRID, SIZES, STEPS, backbone_of, offline, settings_of
 
@@ -65,28 +64,22 @@ def build(request: BuildRequest) -> nn.Module:
         CheckpointError: the checkpoint cannot be read or is not one of this policy.
         FrtError: the host has no such size.
     """
-    folder, library, device = _folder(request), _part("modeling_groot"), _drawn_on(request)
-    model: Any
-    with offline(request.size, library, _part("groot_n1_7")), torch.device(device), policy_weights.hushed():
-        if folder is not None:
-            model = policy_weights.load(library.GrootPolicy, folder, config=_config(request, device))
-        else:
-            model = library.GrootPolicy(_config(request, device)).eval()
-            policy_weights.fill(model, request.seed, _sharpened, stacked=_stacked)
+    folder, library = _folder(request), _part("modeling_groot")
+    with offline(request.size, library, _part("groot_n1_7")):
+        model = policy_weights.build(
+            library.GrootPolicy, folder, request, _config(request), sharpened=_sharpened, stacked=_stacked
+        )
     for parameter in model.parameters():
         # Parameters alone: rotary frequencies among the buffers stay float32 in every dtype.
         parameter.data = parameter.data.to(SIZES[request.size].dtype)
-    model.config.device = request.device
     # One tick, in which the backbone hooks its layers for good: later changes to the model are an impl's.
-    run(model.to(request.device), prepare(model, [next(samples(request))], PHASE))
-    return cast("nn.Module", model)
+    run(model, prepare(model, [next(samples(request))], PHASE))
+    return model
 
 
 def checkpoint(request: BuildRequest) -> Checkpoint:
     """Return where the weights come from."""
-    if (folder := _folder(request)) is None:
-        return policy_weights.synthetic(request.seed, _drawn_on(request))
-    return policy_weights.stored(folder, current=lambda name: name, ties=TIES)
+    return policy_weights.checkpoint(_folder(request), request, current=lambda name: name, ties=TIES)
 
 
 def samples(request: BuildRequest) -> Iterator[Sample]:
@@ -98,20 +91,19 @@ def samples(request: BuildRequest) -> Iterator[Sample]:
     yield from steps.observations(layout, request.seed, request.device)
 
 
-def prepare(model: nn.Module, samples: list[Sample], phase: str) -> steps.Tick:
+def prepare(model: nn.Module, samples: list[Sample], phase: str) -> ticks.Tick:
     """Lay out one tick over the first sample."""
     phase_named(PHASES, phase)
-    configs: tuple[Any, Any] = model.get_submodule("_groot_model").config, model.get_submodule(QWEN).config
-    images, tokens = samples[0][steps.GRIDS].shape[1], samples[0][steps.IDS].shape[1]
-    return steps.prepare(model, samples, steps.layout_of(*configs, images=images, tokens=tokens, grid=GRID))
+    return steps.prepare(model, samples)
 
 
-def fresh(model: nn.Module, state: steps.Tick, seed: int) -> steps.Tick:  # noqa: ARG001 (the host protocol)
+def fresh(model: nn.Module, state: ticks.Tick, seed: int) -> ticks.Tick:
     """Return the tick with other pixels, text, robot state and noise."""
-    return steps.fresh(state, seed)
+    images, tokens = len(state.batch[steps.GRIDS]), state.batch[steps.IDS].shape[1]
+    return steps.fresh(state, steps.layout_of(*_settings(model), images=images, tokens=tokens, grid=GRID), seed)
 
 
-def run(model: nn.Module, state: steps.Tick) -> Tensor:
+def run(model: nn.Module, state: ticks.Tick) -> Tensor:
     """Run one tick and return its actions ``[steps, numbers]``."""
     return steps.run(model, state, _part("groot_n1_7"))
 
@@ -124,14 +116,13 @@ def score(model: nn.Module, samples: list[Sample], phase: str) -> list[Tensor]:
 
 def projection(model: nn.Module) -> dict[str, str | int | float | bool | None]:
     """Return the settings that decide what the seats compute: those of the policy, and of each part by its name."""
-    settings: Any = model.get_submodule("_groot_model").config
-    qwen: Any = model.get_submodule(QWEN).config
+    settings, qwen = _settings(model)
     plain = {name: getattr(settings, name) for name in SETTINGS}
     plain |= {f"vision.{name}": getattr(qwen.vision_config, name) for name in VISION_SETTINGS}
     plain |= {f"text.{name}": value for name, value in causal_lm.projection(qwen.text_config).items()}
     for part in ("diffusion_model_cfg", "vl_self_attention_cfg"):
         plain |= {f"{part}.{name}": value for name, value in sorted(getattr(settings, part).items())}
-    return {name: ",".join(map(str, one)) if isinstance(one, list | tuple) else one for name, one in plain.items()}
+    return flat(plain)
 
 
 def compile(model: nn.Module, phase: str) -> NoReturn:  # noqa: A001 (a name of the host protocol)
@@ -148,14 +139,18 @@ def _part(name: str) -> Any:  # noqa: ANN401 (an unstubbed library)
     return lerobot.policy_part(f"groot.{name}", *NEEDED, install=lerobot.INSTALL_GROOT)
 
 
-def _config(request: BuildRequest, device: str) -> Any:  # noqa: ANN401
+def _settings(model: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """Return the configurations of the model and of its vision and language model."""
+    return model.get_submodule("_groot_model").config, model.get_submodule(QWEN).config
+
+
+def _config(request: BuildRequest) -> Any:  # noqa: ANN401
     """Return the configuration of the policy, that of the checkpoint where there is one."""
     modeling, library, size = _part("modeling_groot"), _part("groot_n1_7"), SIZES[request.size]
     # Under autocast no seat could be served: the parameters themselves have the dtype of the size.
-    own = {"device": device, "use_bf16": False, "model_params_fp32": False}
+    own = {"device": weights.made_on(request), "use_bf16": False, "model_params_fp32": False}
     if (folder := _folder(request)) is not None:
-        policy_weights.check(folder, KIND)
-        return policy_weights.read_config(lerobot.policy_part("pretrained").PreTrainedConfig, folder, own)
+        return policy_weights.read_config(folder, KIND, own)
     settings = settings_of(request.size, library)
     dims = {"max_state_dim": settings.max_state_dim, "max_action_dim": settings.max_action_dim}
     pixels = GRID * backbone_of(request.size, library).vision_config.patch_size
@@ -166,22 +161,7 @@ def _config(request: BuildRequest, device: str) -> Any:  # noqa: ANN401
 
 
 def _folder(request: BuildRequest) -> Path | None:
-    """Return the checkpoint directory to load, or None for random weights.
-
-    Raises:
-        FrtError: the host has no such size.
-    """
-    if request.size not in SIZES:
-        raise FrtError(
-            f"groot_n17 has no size {request.size!r}",
-            hint=f"use {' or '.join(SIZES)}, with a checkpoint for trained weights",
-        )
-    return None if request.checkpoint is None else Path(request.checkpoint)
-
-
-def _drawn_on(request: BuildRequest) -> str:
-    """Return where the weights are made: tiny ones on the processor, so that they are the same on every device."""
-    return "cpu" if request.size == "tiny" else request.device
+    return weights.folder_of("groot_n17", SIZES, request)
 
 
 def _sharpened(name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from .._shared.library import require
+from .._shared.library import replaced, require
 
 STEPS: Final = 40
 """Steps of a chunk of actions, as published, at every size."""
@@ -149,9 +149,7 @@ def offline(size: str, modeling: ModuleType, model: ModuleType) -> Iterator[None
     def configuration(_name: str, **_where: object) -> Any:  # noqa: ANN401
         return backbone_of(size, model)
 
-    vars(modeling)["GR00TN17"] = SimpleNamespace(from_pretrained=construct)
-    vars(model)["AutoConfig"] = SimpleNamespace(from_pretrained=configuration, register=auto.register)
-    try:
+    base = replaced(modeling, GR00TN17=SimpleNamespace(from_pretrained=construct))
+    answers = SimpleNamespace(from_pretrained=configuration, register=auto.register)
+    with base, replaced(model, AutoConfig=answers):
         yield
-    finally:
-        vars(modeling)["GR00TN17"], vars(model)["AutoConfig"] = kept, auto

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from pytest_frt.sdk import FrtError, Sample
 
-from .._shared.ticks import NOISE
+from .._shared.library import replaced
+from .._shared.ticks import NOISE, Tick
 
 HEAD: Final = 4  # text tokens before the first image
 EMBODIMENT: Final = 1  # which of the robots a policy knows is driven
@@ -47,21 +48,6 @@ class Layout:
     text: int
     state: int
     noise: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """One tick that can be repeated.
-
-    Attributes:
-        batch: The observation, as the policy takes it.
-        noise: ``[1, steps, numbers]``: what the actions are denoised from.
-        layout: Shapes and ranges of the observation.
-    """
-
-    batch: Mapping[str, Tensor]
-    noise: Tensor
-    layout: Layout
 
 
 def layout_of(settings: Any, backbone: Any, *, images: int, tokens: int, grid: int) -> Layout:  # noqa: ANN401
@@ -115,23 +101,21 @@ def observations(layout: Layout, seed: int, device: str) -> Iterator[dict[str, T
         yield {name: tensor.to(device) for name, tensor in drawn.items()}
 
 
-def prepare(model: nn.Module, samples: list[Sample], layout: Layout) -> Tick:
+def prepare(model: nn.Module, samples: list[Sample]) -> Tick:
     """Lay out one tick over the first sample: patches and grids of its images one after another."""
     first = next(model.parameters())
     batch = {name: tensor.to(first.device) for name, tensor in samples[0].items()}
     noise = batch.pop(NOISE).to(first.dtype)
     batch |= {name: batch[name].flatten(0, 1) for name in (PIXELS, GRIDS)}
-    return Tick(batch, noise, layout)
+    return Tick(batch, noise)
 
 
-def fresh(state: Tick, seed: int) -> Tick:
+def fresh(state: Tick, layout: Layout, seed: int) -> Tick:
     """Return the tick with other pixels, text, robot state and noise; images stay where they are."""
-    drawn = _drawn(state.layout, torch.Generator().manual_seed(seed))
-    drawn |= {IDS: _marked(state.layout, drawn[IDS]), PIXELS: drawn[PIXELS][0]}
+    drawn = _drawn(layout, torch.Generator().manual_seed(seed))
+    drawn |= {IDS: _marked(layout, drawn[IDS]), PIXELS: drawn[PIXELS][0]}
     noise = drawn.pop(NOISE).to(state.noise)
-    return Tick(
-        {**state.batch, **{name: one.to(state.batch[name]) for name, one in drawn.items()}}, noise, state.layout
-    )
+    return Tick({**state.batch, **{name: one.to(state.batch[name]) for name, one in drawn.items()}}, noise)
 
 
 @torch.no_grad()
@@ -174,20 +158,14 @@ class _Given:
         return noise.to(device)
 
 
-@contextmanager
-def drawing(library: ModuleType, noise: Tensor) -> Iterator[None]:
+def drawing(library: ModuleType, noise: Tensor) -> AbstractContextManager[None]:
     """Let a module that draws its own noise have a given one inside the block.
 
     Args:
         library: Module that calls ``torch.randn`` once.
         noise: What it gets.
     """
-    kept = library.torch
-    vars(library)["torch"] = _Given(noise)
-    try:
-        yield
-    finally:
-        vars(library)["torch"] = kept
+    return replaced(library, torch=_Given(noise))
 
 
 def _drawn(layout: Layout, generator: torch.Generator) -> dict[str, Tensor]:

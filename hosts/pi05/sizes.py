@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
+
+from .._shared.library import replaced
 
 HEADS: Final = 8  # the library writes this number into its training path
 STEPS: Final = 50
@@ -64,8 +66,7 @@ VISION: Final = {
 }
 
 
-@contextmanager
-def dimensions(size: str, module: ModuleType) -> Iterator[None]:
+def dimensions(size: str, module: ModuleType) -> AbstractContextManager[None]:
     """Let policies that are constructed inside the block have the dimensions of a size.
 
     The library states dimensions by the name of a variant and in the code that constructs the model, so a tiny policy
@@ -76,11 +77,8 @@ def dimensions(size: str, module: ModuleType) -> Iterator[None]:
         module: ``modeling_pi05`` of the library.
     """
     if size != "tiny":
-        yield
-        return
-    names = ("get_gemma_config", "PaliGemmaForConditionalGenerationWithPiGemma", "PiGemmaForCausalLM")
-    kept = {name: getattr(module, name) for name in names}
-    variant, prefix, expert = names
+        return nullcontext()
+    prefix, expert = module.PaliGemmaForConditionalGenerationWithPiGemma, module.PiGemmaForCausalLM
 
     def small_variant(name: str) -> Any:  # noqa: ANN401 (an unstubbed library)
         width, depth, inner = EXPERT if name == "gemma_300m" else PREFIX
@@ -90,14 +88,15 @@ def dimensions(size: str, module: ModuleType) -> Iterator[None]:
         config.text_config.vocab_size = VOCABULARIES["tiny"]
         for name, value in VISION.items():
             setattr(config.vision_config, name, value)
-        return kept[prefix](config=config)
+        return prefix(config=config)
 
     def small_expert(config: Any) -> Any:  # noqa: ANN401
         config.vocab_size = VOCABULARIES["tiny"]
-        return kept[expert](config=config)
+        return expert(config=config)
 
-    vars(module).update({variant: small_variant, prefix: small_prefix, expert: small_expert})
-    try:
-        yield
-    finally:
-        vars(module).update(kept)
+    return replaced(
+        module,
+        get_gemma_config=small_variant,
+        PaliGemmaForConditionalGenerationWithPiGemma=small_prefix,
+        PiGemmaForCausalLM=small_expert,
+    )

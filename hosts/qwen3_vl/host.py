@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from pytest_frt.sdk import BuildRequest, Checkpoint, Sample
 
 from .._shared import causal_lm, qwen
-from .._shared.spec import phase_named, phases_beside
+from .._shared.spec import flat, phase_named, phases_beside
 from . import pixels, steps
 
 PHASES: Final = phases_beside(__file__)
@@ -157,13 +157,12 @@ def projection(model: nn.Module) -> dict[str, str | int | float | bool | None]:
     """Return the settings that decide what the seats compute: those of the decoder, and of vision by that name."""
     config: Any = model.config
     vision = {f"vision.{name}": getattr(config.vision_config, name) for name in VISION}
-    plain = causal_lm.projection(config.text_config) | vision
-    lists = {name: ",".join(map(str, value)) for name, value in plain.items() if isinstance(value, list | tuple)}
-    return plain | lists
+    return causal_lm.projection(config.text_config) | flat(vision)
 
 
 def compile(model: nn.Module, phase: str) -> None:  # noqa: A001 (a name of the host protocol)
     """Compile every decoder layer in place and, for a prefill, every vision block."""
+    asked = phase_named(PHASES, phase)
     causal_lm.compile_layers(model.get_submodule("model.language_model.layers"))
-    if phase_named(PHASES, phase).name not in causal_lm.STEPPED:
+    if asked.name not in causal_lm.STEPPED:
         causal_lm.compile_layers(model.get_submodule("model.visual.blocks"))

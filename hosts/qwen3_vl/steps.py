@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -139,7 +137,7 @@ def score(model: nn.Module, samples: list[Sample], phase: PhaseSpec) -> list[Ten
     if phase.name not in causal_lm.STEPPED:
         return [run(model, prepare(model, [sample], phase)).float().cpu() for sample in samples]
     scores: list[Tensor] = []
-    for group in _groups(samples, phase.rows[1]):
+    for group in causal_lm.groups(samples, phase.rows[1]):
         batch = _batch(model, group)
         cache = _cache_after(model, batch)
         last = min(batch.prefix + phase.score_positions, batch.tokens.shape[1])
@@ -206,9 +204,3 @@ def _cache_after(model: nn.Module, batch: _Batch) -> Any:  # noqa: ANN401
         logits_to_keep=1,
     )
     return cache
-
-
-def _groups(samples: list[Sample], rows: int) -> Iterator[list[Sample]]:
-    """Yield the samples in the fewest groups of at most ``rows``."""
-    size = math.ceil(len(samples) / (math.ceil(len(samples) / rows) or 1)) or 1
-    yield from (samples[at : at + size] for at in range(0, len(samples), size))

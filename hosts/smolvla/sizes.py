@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from .._shared.library import require
+from .._shared.library import replaced, require
 
 STEPS: Final = 50
 """Steps of a chunk of actions, as published, at every size: the rows of the expert."""
@@ -98,8 +98,7 @@ MARKERS: Final = {"fake_image_token_id": 49189, "global_image_token_id": 49152}
 """All that a policy reads of its tokenizer; it looks them up only where images are set between markers."""
 
 
-@contextmanager
-def offline(size: str, module: ModuleType) -> Iterator[None]:
+def offline(size: str, module: ModuleType) -> AbstractContextManager[None]:
     """Let policies that are constructed inside the block have what they would ask the Hub for.
 
     That is the configuration of the vision and language model, and two ids of its tokenizer. The names are given back,
@@ -111,11 +110,8 @@ def offline(size: str, module: ModuleType) -> Iterator[None]:
     """
     config = require("transformers").SmolVLMConfig(**copy.deepcopy(dict(SIZES[size].backbone)))
     processor = SimpleNamespace(tokenizer=SimpleNamespace(**MARKERS))
-    answers = {"AutoConfig": config, "AutoProcessor": processor}
-    kept = {name: getattr(module, name) for name in answers}
-    for name, answer in answers.items():
-        vars(module)[name] = SimpleNamespace(from_pretrained=lambda _name, answer=answer: answer)
-    try:
-        yield
-    finally:
-        vars(module).update(kept)
+    return replaced(module, AutoConfig=_gives(config), AutoProcessor=_gives(processor))
+
+
+def _gives(answer: object) -> SimpleNamespace:
+    return SimpleNamespace(from_pretrained=lambda _name: answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -12,13 +13,22 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pytest_frt.contracts.host import BuildRequest, HostSpec, Sample
+from pytest_frt.contracts.structure import Structure
+from pytest_frt.contracts.verdict import Verdict
+from pytest_frt.measure.metrics import host_metrics
 from pytest_frt.registry import load_module
-from pytest_frt.spec.load import load_host
+from pytest_frt.rules.bands import judge_samples
+from pytest_frt.seat import tree
+from pytest_frt.seat.discover import discover
+from pytest_frt.seat.observe import observe, split
+from pytest_frt.spec.load import load_host, load_structure
 
-HOSTS = Path(__file__).resolve().parents[2] / "hosts"
+ROOT = Path(__file__).resolve().parents[2]
+HOSTS = ROOT / "hosts"
+STRUCTURES = [load_structure(file.parent) for file in sorted((ROOT / "catalog").glob("*/structure.yaml"))]
 Request = Callable[..., BuildRequest]
 
 
@@ -33,6 +43,50 @@ class Tiny:
 
     def draw(self, count: int) -> list[Sample]:
         return list(islice(self.program.samples(self.request), count))
+
+    def calls(self, phase: str, *ends: str) -> dict[str, Counter[int]]:
+        """Return the calls of the modules whose path ends so in one run, by rows."""
+        state, seen = self.program.prepare(self.model, self.draw(1), phase), dict[str, Counter[int]]()
+        hooks = [
+            module.register_forward_pre_hook(
+                lambda _module, args, path=path: seen.setdefault(path, Counter()).update([args[0][..., 0].numel()])
+            )
+            for path, module in self.model.named_modules()
+            if path.endswith(ends)
+        ]
+        self.program.run(self.model, state)
+        for hook in hooks:
+            hook.remove()
+        return seen
+
+    def discovered(self, structures: list[Structure] = STRUCTURES) -> tuple[Any, Any]:
+        """Return the seats of some structures, the whole catalog else, and the rows of what is in none."""
+        return discover(self.model, structures, self.spec)
+
+    def assert_placed(self, structures: list[Structure] = STRUCTURES) -> None:
+        """Assert that every linear and norm is in a seat or listed with a reason, and none both."""
+        seats, rest = self.discovered(structures)
+        modules = dict(self.model.named_modules())
+        layers = {path for path, module in modules.items() if tree.is_matrix_layer(module) or tree.is_norm(module)}
+        assert layers >= {path for path, module in modules.items() if isinstance(module, nn.Linear | nn.LayerNorm)}
+        covered = {path for path in layers if any(tree.under_any(path, seat.seat.places) for seat in seats)}
+        listed = {row.path: row.reason for row in rest if row.kind in {"linear", "norm"}}
+        assert covered | set(listed) == layers
+        assert not covered & set(listed)
+        assert all(listed.values())
+
+    def judged(self, got: list[Tensor], want: list[Tensor]) -> Verdict:
+        """Return what the host band says of scores."""
+        kind, pairs = self.spec.output, enumerate(zip(got, want, strict=True))
+        return judge_samples(kind, [host_metrics(*pair, kind, index) for index, pair in pairs])
+
+    def served(self) -> tuple[Any, Any]:
+        """Return the seats that one denoising tick calls, and the rows of what is in none."""
+        state = self.program.prepare(self.model, self.draw(1), "denoise")
+        seats, rest = self.discovered()
+        seen = observe(self.model, lambda: self.program.run(self.model, state), seats, STRUCTURES)
+        kept, gone = split(seats, seen)
+        return kept, (*rest, *gone)
 
 
 @pytest.fixture(autouse=True)

@@ -54,7 +54,7 @@ def test_snapshot_copies_no_keys(decoder: Any) -> None:
 
 @pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (8, [8]), (9, [4, 5]), (12, [6, 6]), (17, [5, 6, 6])])
 def test_samples_share_the_fewest_calls(count: int, sizes: list[int]) -> None:
-    assert [len(group) for group in causal_lm._groups(list(range(count)), 8)] == sizes
+    assert [len(group) for group in causal_lm.groups(list(range(count)), 8)] == sizes
 
 
 @pytest.mark.parametrize(("length", "count", "want"), [(16, 4, [3, 7, 11, 15]), (5, 2, [1, 4]), (3, 9, [0, 1, 2])])

@@ -16,16 +16,11 @@ from torch import Tensor, nn
 
 from pytest_frt.errors import CheckpointError, FrtError
 from pytest_frt.lab.witness import compare_checkpoint
-from pytest_frt.seat.discover import discover
-from pytest_frt.seat.observe import observe, split
-from pytest_frt.spec.load import load_structure
 
 pytest.importorskip("lerobot", reason="NOT_SUPPORTED: lerobot is not installed")
 pytest.importorskip("diffusers", reason="NOT_SUPPORTED: diffusers is not installed")
 # The library calls transformers by names that are going.
 pytestmark = pytest.mark.filterwarnings("ignore:.past_key_values. is deprecated:FutureWarning")
-ROOT = Path(__file__).resolve().parents[2]
-STRUCTURES = [load_structure(file.parent) for file in sorted((ROOT / "catalog").glob("*/structure.yaml"))]
 steps: Any = import_module("pytest_frt.hosts.groot_n17.steps")
 sizes: Any = import_module("pytest_frt.hosts.groot_n17.sizes")
 QWEN = "_groot_model.backbone.model"
@@ -48,45 +43,22 @@ def groot(tiny_host: Any) -> Any:
     return tiny_host("groot_n17")
 
 
-def found(host: Any) -> tuple[Any, Any]:
-    state = host.program.prepare(host.model, host.draw(1), "denoise")
-    seats, rest = discover(host.model, STRUCTURES, host.spec)
-    served, gone = split(seats, observe(host.model, lambda: host.program.run(host.model, state), seats, STRUCTURES))
-    return served, (*rest, *gone)
-
-
-def calls(host: Any, *ends: str) -> dict[str, Counter[int]]:
-    """Return the calls of the modules whose path ends so in one tick, by rows."""
-    state, seen = host.program.prepare(host.model, host.draw(1), "denoise"), dict[str, Counter[int]]()
-    hooks = [
-        module.register_forward_pre_hook(
-            lambda _module, args, path=path: seen.setdefault(path, Counter()).update([args[0][..., 0].numel()])
-        )
-        for path, module in host.model.named_modules()
-        if path.endswith(ends)
-    ]
-    host.program.run(host.model, state)
-    for hook in hooks:
-        hook.remove()
-    return seen
-
-
 def test_tick_has_the_rows_of_transformer_backbone_and_tower(groot: Any) -> None:
     regimes = {one.name: one for one in groot.spec.phases}
     want = {f"{BLOCKS}.{i}.ff": Counter({regimes["denoise"].timed_rows: 4}) for i in range(4)}
     want |= {f"{VISION}.blocks.{i}.mlp": Counter({regimes["prefill"].timed_rows: 1}) for i in range(2)}
     want |= {f"{TEXT}.layers.{i}.mlp": Counter({96: 1}) for i in range(2)}
     want["_groot_model.action_head.vl_self_attention.transformer_blocks.0.ff"] = Counter({96: 1})
-    assert calls(groot, ".mlp", ".ff") == want
+    assert groot.calls("denoise", ".mlp", ".ff") == want
 
 
 def test_every_second_block_reads_keys_of_the_backbone(groot: Any) -> None:
-    rows = {path: set(seen) for path, seen in calls(groot, ".to_k").items() if path.startswith(BLOCKS)}
+    rows = {path: set(seen) for path, seen in groot.calls("denoise", ".to_k").items() if path.startswith(BLOCKS)}
     assert rows == {f"{BLOCKS}.{i}.attn1.to_k": {41 if i % 2 else 96} for i in range(4)}
 
 
 def test_seats_lie_in_transformer_backbone_and_tower(groot: Any) -> None:
-    seats, rest = found(groot)
+    seats, rest = groot.served()
     counted = Counter(seat.structure for seat in seats)
     assert {name: counted[name] for name in SEATS} == SEATS
     second = Counter(seat.structure for seat in seats if seat.id.startswith(f"{BLOCKS}.0."))
@@ -98,7 +70,7 @@ def test_seats_lie_in_transformer_backbone_and_tower(groot: Any) -> None:
 def test_head_that_is_left_out_runs_for_nothing(groot: Any, zeroed: Any) -> None:
     sample = groot.draw(1)
     (want,) = groot.program.score(groot.model, sample, "prefill")
-    assert calls(groot, "lm_head") == {f"{QWEN}.lm_head": Counter({96: 1})}
+    assert groot.calls("denoise", "lm_head") == {f"{QWEN}.lm_head": Counter({96: 1})}
     with zeroed(groot.model.get_submodule(f"{QWEN}.lm_head")):
         (got,) = groot.program.score(groot.model, sample, "prefill")
     assert torch.equal(got, want)
@@ -213,14 +185,8 @@ def test_full_size_is_as_published(groot: Any, request_for: Any) -> None:
     settings, backbone = sizes.settings_of("full", library), sizes.backbone_of("full", library)
     assert (settings.action_horizon, settings.select_layer, settings.num_inference_timesteps) == (40, 16, 4)
     assert settings.diffusion_model_cfg["num_layers"] == backbone.text_config.num_attention_heads * 2 == 32
-    config = groot.program._config(request_for(size="full"), "cpu")
+    config = groot.program._config(request_for(size="full"))
     assert (config.max_action_dim, config.use_bf16, len(config.image_features)) == (132, False, 2)
-
-
-def test_names_that_ask_the_hub_are_given_back(groot: Any) -> None:
-    groot.program.build(groot.request)
-    assert groot.program._part("modeling_groot").GR00TN17.__name__ == "GR00TN17"
-    assert groot.program._part("groot_n1_7").AutoConfig.__name__ == "AutoConfig"
 
 
 def test_projection_follows_each_part(groot: Any, monkeypatch: pytest.MonkeyPatch) -> None:

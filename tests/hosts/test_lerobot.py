@@ -186,7 +186,7 @@ def test_recipe_does_not_depend_on_what_a_class_drew() -> None:
     [
         ("{", "cannot be read"),
         ('{"type": "other"}', "describes the policy 'other'"),
-        ("[]", "describes the policy None"),
+        ("[]", "is no JSON object"),
     ],
     ids=["no_json", "other_policy", "no_object"],
 )
@@ -195,13 +195,6 @@ def test_directory_that_is_no_such_policy_is_refused(tmp_path: Path, config: str
     (tmp_path / "config.json").write_text(config)
     with pytest.raises(CheckpointError, match=want):
         policy_weights.check(tmp_path, "pi05")
-
-
-def test_tie_is_looked_for_where_the_file_lacks_the_tensor(tmp_path: Path) -> None:
-    save_file({"head": torch.zeros(1), "old.x": torch.zeros(1)}, tmp_path / "model.safetensors")
-    ties = {"model.embedding": "model.head", "model.x": "model.head"}
-    found = policy_weights.stored(tmp_path, current=lambda name: f"model.{name.removeprefix('old.')}", ties=ties)
-    assert found.renames == {"model.head": "head", "model.x": "old.x", "model.embedding": "head"}
 
 
 def test_hushed_restores_what_it_silenced(capfd: pytest.CaptureFixture[str]) -> None:
@@ -227,6 +220,8 @@ def test_observations_have_their_ranges_and_their_padding() -> None:
     views = torch.cat([one["view"] for one in drawn])
     assert 0 <= float(views.min()) < 0.01
     assert 0.99 < float(views.max()) <= 1
+    states = torch.cat([one[ticks.STATE] for one in drawn])
+    assert -1 <= float(states.min()) < -0.9 < 0.9 < float(states.max()) <= 1
     assert torch.cat([one[ticks.TOKENS] for one in drawn]).unique().tolist() == list(range(16))
     assert {tuple(one[ticks.NOISE].shape) for one in drawn} == {(1, 5, 3)}
 
@@ -245,21 +240,21 @@ class Echo(nn.Module):
 
 def test_score_is_the_way_from_the_noise_to_the_actions() -> None:
     samples = [next(ticks.observations(LAYOUT, seed, "cpu")) for seed in (1, 2)]
-    scores = ticks.score(Echo(), samples, SimpleNamespace(score_positions=3), 16)
+    scores = ticks.score(Echo(), samples, SimpleNamespace(score_positions=3))
     assert [one.shape for one in scores] == [(3, 2)] * 2
     assert all(torch.allclose(one, torch.ones(3, 2), atol=1e-6) for one in scores)
 
 
 def test_policy_that_keeps_something_in_its_batch_leaves_the_state_as_it_was() -> None:
-    state = ticks.prepare(Echo(), [next(ticks.observations(LAYOUT, 1, "cpu"))], 16)
+    state = ticks.prepare(Echo(), [next(ticks.observations(LAYOUT, 1, "cpu"))])
     ticks.run(Echo(), state)
     assert sorted(state.batch) == sorted(["view", ticks.TOKENS, ticks.MASK, ticks.STATE])
 
 
 def test_fresh_tick_keeps_only_the_length_of_the_instruction() -> None:
-    state = ticks.prepare(Echo(), [next(ticks.observations(LAYOUT, 1, "cpu"))], 16)
-    other = ticks.fresh(state, 9)
+    state = ticks.prepare(Echo(), [next(ticks.observations(LAYOUT, 1, "cpu"))])
+    other = ticks.fresh(state, 16, 9)
     same = {name for name, one in state.batch.items() if torch.equal(one, other.batch[name])}
     assert same == {ticks.MASK}
     assert not torch.equal(state.noise, other.noise)
-    assert torch.equal(other.noise, ticks.fresh(state, 9).noise)
+    assert torch.equal(other.noise, ticks.fresh(state, 16, 9).noise)

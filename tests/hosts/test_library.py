@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,6 +45,19 @@ def test_quiet_restores_what_it_changed(bars: str) -> None:
         fail_inside()
     assert (settings.get_verbosity(), settings.is_progress_bar_enabled()) == before
     settings.enable_progress_bar()
+
+
+def test_replaced_names_are_given_back_whatever_happens() -> None:
+    module = SimpleNamespace(name="own", other=1)
+
+    def fail_inside() -> None:
+        with library.replaced(module, name="answer"):
+            assert vars(module) == {"name": "answer", "other": 1}
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        fail_inside()
+    assert vars(module) == {"name": "own", "other": 1}
 
 
 def test_building_a_host_says_nothing(tiny: Any, tmp_path: Any, request_for: Any, capfd: Any) -> None:

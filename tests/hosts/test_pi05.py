@@ -15,17 +15,12 @@ from pytest_frt.contracts.evidence import NullControl
 from pytest_frt.contracts.verdict import Refusal
 from pytest_frt.gates import null_control
 from pytest_frt.lab.witness import compare_checkpoint
-from pytest_frt.seat.discover import discover
-from pytest_frt.seat.observe import observe, split
-from pytest_frt.spec.load import load_structure
 
 pytest.importorskip("lerobot", reason="NOT_SUPPORTED: lerobot is not installed")
 pytestmark = [
     # The library calls transformers by names that are going, from inside torch's own module call.
     pytest.mark.filterwarnings("ignore:.past_key_values. is deprecated:FutureWarning"),
 ]
-ROOT = Path(__file__).resolve().parents[2]
-STRUCTURES = [load_structure(file.parent) for file in sorted((ROOT / "catalog").glob("*/structure.yaml"))]
 MODEL = "model.paligemma_with_expert."
 EXPERT = f"{MODEL}gemma_expert.model"
 PREFIX = f"{MODEL}paligemma.model.language_model"
@@ -67,41 +62,18 @@ def test_score_is_how_far_the_actions_are_from_their_noise(pi05: Any) -> None:
     assert torch.equal(score[-1], actions[-1] - sample[0]["noise"][0, -1])
 
 
-def rows(host: Any, phase: str) -> dict[str, Counter[int]]:
-    """Return the calls of every FFN in one run, by rows."""
-    state, seen = host.program.prepare(host.model, host.draw(1), phase), dict[str, Counter[int]]()
-    hooks = [
-        module.register_forward_pre_hook(
-            lambda _module, args, path=path: seen.setdefault(path, Counter()).update([args[0][..., 0].numel()])
-        )
-        for path, module in host.model.named_modules()
-        if path.endswith(".mlp")
-    ]
-    host.program.run(host.model, state)
-    for hook in hooks:
-        hook.remove()
-    return seen
-
-
 @pytest.mark.parametrize("phase", ["denoise", "prefill"])
 def test_tick_has_the_rows_of_both_regimes(pi05: Any, phase: str) -> None:
     regimes = {one.name: one for one in pi05.spec.phases}
     want = {f"{EXPERT}.layers.{i}.mlp": Counter({regimes["denoise"].timed_rows: 3}) for i in range(2)}
     want |= {f"{VISION}.encoder.layers.{i}.mlp": Counter({regimes["prefill"].timed_rows: 1}) for i in range(2)}
     want |= {f"{PREFIX}.layers.{i}.mlp": Counter({288: 1}) for i in range(2)}
-    assert rows(pi05, phase) == want
+    assert pi05.calls(phase, ".mlp") == want
     assert all(regimes["prefill"].rows[0] <= prefix <= regimes["prefill"].rows[1] for prefix in (288, 968))
 
 
-def found(host: Any) -> tuple[Any, Any]:
-    state = host.program.prepare(host.model, host.draw(1), "denoise")
-    seats, rest = discover(host.model, STRUCTURES, host.spec)
-    served, gone = split(seats, observe(host.model, lambda: host.program.run(host.model, state), seats, STRUCTURES))
-    return served, (*rest, *gone)
-
-
 def test_seats_lie_in_expert_prefix_and_tower(pi05: Any) -> None:
-    seats, _ = found(pi05)
+    seats, _ = pi05.served()
     counted = Counter(seat.structure for seat in seats)
     assert {name: counted[name] for name in SEATS} == SEATS
     parts = {part: Counter(seat.structure for seat in seats if seat.id.startswith(part)) for part in (EXPERT, PREFIX)}
@@ -110,7 +82,7 @@ def test_seats_lie_in_expert_prefix_and_tower(pi05: Any) -> None:
 
 
 def test_heads_alone_are_linears_in_no_seat(pi05: Any) -> None:
-    _, rest = found(pi05)
+    _, rest = pi05.served()
     assert {row.path for row in rest if row.kind == "linear"} == {
         f"{MODEL}paligemma.lm_head",
         f"{MODEL}gemma_expert.lm_head",
@@ -220,14 +192,8 @@ def test_every_layer_is_compiled_for_either_phase(pi05: Any, monkeypatch: pytest
     assert compiled == [layer for stack in stacks for layer in pi05.model.get_submodule(stack)]
 
 
-def test_names_of_the_library_are_given_back(pi05: Any) -> None:
-    module = pi05.program._library()
-    assert module.get_gemma_config("gemma_2b").width == 2048
-    assert module.PiGemmaForCausalLM.__name__ == "PiGemmaForCausalLM"
-
-
 def test_full_size_is_as_published(pi05: Any, request_for: Any) -> None:
-    config = pi05.program._config(request_for(size="full"), "cpu")
+    config = pi05.program._config(request_for(size="full"))
     layout = next(pi05.program.samples(request_for(size="full")))
     assert (config.chunk_size, config.num_inference_steps, config.dtype) == (50, 10, "bfloat16")
     assert sum(one.shape[-2:] == (224, 224) for one in layout.values()) == 3

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from pytest_frt.contracts.host import HostProgram
 from pytest_frt.contracts.verdict import Pass, Refusal
 from pytest_frt.errors import CheckpointError, FrtError
 from pytest_frt.lab import taps
 from pytest_frt.lab.witness import compare_checkpoint
-from pytest_frt.measure.metrics import host_metrics
-from pytest_frt.rules.bands import HOST_BAND, judge_samples
-from pytest_frt.seat import tree
-from pytest_frt.seat.discover import discover
-from pytest_frt.spec.load import load_structure
+from pytest_frt.rules.bands import HOST_BAND
 
 pytest.importorskip("lerobot", reason="NOT_SUPPORTED: lerobot is not installed")
 # The library calls transformers by names that are going, from inside torch's own module call.
 pytestmark = pytest.mark.filterwarnings("ignore:.past_key_values. is deprecated:FutureWarning")
-ROOT = Path(__file__).resolve().parents[2]
-STRUCTURES = [load_structure(file.parent) for file in sorted((ROOT / "catalog").glob("*/structure.yaml"))]
 KIND = {"groot_n17": "groot", "pi05": "pi05", "smolvla": "smolvla"}
 """Host to what its library calls the policy."""
 
@@ -84,6 +78,8 @@ def test_fresh_tick_has_the_shapes_and_other_values(policy: Any) -> None:
     first, again, other = (policy.program.fresh(policy.model, state, seed) for seed in (1, 1, 2))
     assert torch.equal(policy.program.run(policy.model, first), policy.program.run(policy.model, again))
     assert not torch.equal(policy.program.run(policy.model, first), policy.program.run(policy.model, other))
+    words = next(one for name, one in first.batch.items() if name.endswith(("tokens", "input_ids")))
+    assert words.unique().numel() > 16  # of a vocabulary of 512
     assert {name: one.shape for name, one in first.batch.items()} == {
         name: one.shape for name, one in state.batch.items()
     }
@@ -102,15 +98,17 @@ def test_samples_are_distinct_and_follow_the_seed(policy: Any, request_for: Any)
 
 
 def test_every_linear_and_norm_is_a_seat_or_listed_with_a_reason(policy: Any) -> None:
-    seats, rest = discover(policy.model, STRUCTURES, policy.spec)
-    modules = dict(policy.model.named_modules())
-    layers = {path for path, module in modules.items() if tree.is_matrix_layer(module) or tree.is_norm(module)}
-    assert layers >= {path for path, module in modules.items() if isinstance(module, nn.Linear | nn.LayerNorm)}
-    covered = {path for path in layers if any(tree.under_any(path, seat.seat.places) for seat in seats)}
-    listed = {row.path: row.reason for row in rest if row.kind in {"linear", "norm"}}
-    assert covered | set(listed) == layers
-    assert not covered & set(listed)
-    assert all(listed.values())
+    policy.assert_placed()
+
+
+def test_names_of_the_library_are_given_back(policy: Any) -> None:
+    def names() -> dict[str, dict[str, Any]]:
+        parts = {name: module for name, module in sys.modules.items() if name.startswith("lerobot.policies.")}
+        return {name: dict(vars(module)) for name, module in parts.items()}
+
+    before = names()
+    policy.program.build(policy.request)
+    assert names() == before
 
 
 def test_truncated_checkpoint_is_refused(policy: Any, saved: Path, request_for: Any) -> None:
@@ -183,20 +181,15 @@ def heldout(tiny_host: Any) -> Any:
     return scored
 
 
-def judged(got: list[Tensor], want: list[Tensor]) -> Any:
-    pairs = enumerate(zip(got, want, strict=True))
-    return judge_samples("values", [host_metrics(*pair, "values", index) for index, pair in pairs])
-
-
 @pytest.mark.parametrize(("name", "part"), PARTS, ids=lambda text: text.rpartition(".")[2])
 def test_zeroed_ffns_fail_the_host_band(tiny_host: Any, heldout: Any, name: str, part: str) -> None:
     if name == "groot_n17":
         pytest.importorskip("diffusers", reason="NOT_SUPPORTED: diffusers is not installed")
     host, (samples, want) = tiny_host(name), heldout(name)
-    seats, _ = discover(host.model, STRUCTURES, host.spec)
+    seats, _ = host.discovered()
     ffns = [seat for seat in seats if seat.structure.endswith("_ffn") and seat.id.startswith(part)]
     with taps.zeroed(host.model, ffns):
-        verdict = judged(host.program.score(host.model, samples, "denoise"), want)
-    assert isinstance(judged(want, want), Pass)
+        verdict = host.judged(host.program.score(host.model, samples, "denoise"), want)
+    assert isinstance(host.judged(want, want), Pass)
     assert isinstance(verdict, Refusal)
     assert verdict.reason == HOST_BAND

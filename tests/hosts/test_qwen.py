@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import replace
 from importlib import import_module
@@ -14,14 +15,12 @@ from torch import Tensor, nn
 from transformers.vision_utils import get_vision_position_ids
 
 from pytest_frt.contracts.structure import Structure
-from pytest_frt.contracts.verdict import Pass, Refusal, Verdict
+from pytest_frt.contracts.verdict import Pass, Refusal
 from pytest_frt.errors import FrtError
 from pytest_frt.lab.taps import zeroed
 from pytest_frt.lab.witness import compare_checkpoint
-from pytest_frt.measure.metrics import host_metrics
-from pytest_frt.rules.bands import HOST_BAND, judge_samples
+from pytest_frt.rules.bands import HOST_BAND
 from pytest_frt.seat import tree
-from pytest_frt.seat.discover import discover
 from pytest_frt.spec.load import load_structure
 
 CATALOG = Path(__file__).resolve().parents[2] / "catalog"
@@ -90,7 +89,7 @@ def test_checkpoint_is_not_read_for_a_size_that_is_not_there(family: Any, reques
 
 
 def test_seats_of_the_host(family: Any) -> None:
-    seats, _ = discover(family.model, STRUCTURES, family.spec)
+    seats, _ = family.discovered(STRUCTURES)
     assert Counter(seat.structure for seat in seats) == SEATS[family.spec.name]
     biases = {seat.variant["bias"] for seat in seats if seat.structure == "qkv_pack"}
     assert biases == {"add" if family.spec.name == "qwen25" else "none"}
@@ -98,47 +97,43 @@ def test_seats_of_the_host(family: Any) -> None:
 
 @pytest.mark.parametrize("structures", [WHOLE, STRUCTURES], ids=["whole_catalog", "projections"])
 def test_every_linear_and_norm_is_a_seat_or_listed_with_a_reason(family: Any, structures: list[Structure]) -> None:
-    seats, rest = discover(family.model, structures, family.spec)
-    modules = dict(family.model.named_modules())
-    layers = {path for path, module in modules.items() if tree.is_matrix_layer(module) or tree.is_norm(module)}
-    assert layers >= {path for path, module in modules.items() if "norm" in path or isinstance(module, nn.Linear)}
-    covered = {path for path in layers if any(tree.under_any(path, seat.seat.places) for seat in seats)}
-    listed = {row.path: row.reason for row in rest if row.kind in {"linear", "norm"}}
-    assert covered | set(listed) == layers
-    assert not covered & set(listed)
-    assert all(listed.values())
+    norms = {path for path, _ in family.model.named_modules() if "norm" in path}
+    assert norms <= {path for path, module in family.model.named_modules() if tree.is_norm(module)}
+    family.assert_placed(structures)
 
 
 def test_merger_is_no_vision_block_and_says_why(seeing: Any) -> None:
-    _, rest = discover(seeing.model, STRUCTURES, seeing.spec)
+    _, rest = seeing.discovered(STRUCTURES)
     reasons = {row.path: row.reason for row in rest if row.kind == "vision_ffn"}
     assert set(reasons) == {"model.visual.merger", "model.visual.deepstack_merger_list.0"}
     assert all(reason == f"{path}.norm.weight is no slot of vision_ffn" for path, reason in reasons.items())
 
 
-def judged(host: Any, got: list[Tensor], want: list[Tensor]) -> Verdict:
-    kind = host.spec.output
-    return judge_samples(kind, [host_metrics(*pair, kind, i) for i, pair in enumerate(zip(got, want, strict=True))])
-
-
 def test_zeroed_seats_of_any_structure_fail_the_host_band(family: Any) -> None:
-    seats, _ = discover(family.model, STRUCTURES, family.spec)
+    seats, _ = family.discovered(STRUCTURES)
     samples = family.draw(family.spec.heldout_samples)
     for phase in family.spec.phases:
         want = family.program.score(family.model, samples, phase.name)
-        assert isinstance(judged(family, want, want), Pass)
+        assert isinstance(family.judged(want, want), Pass)
         for structure in SEATS[family.spec.name]:
             with zeroed(family.model, [seat for seat in seats if seat.structure == structure]):
-                verdict = judged(family, family.program.score(family.model, samples, phase.name), want)
+                verdict = family.judged(family.program.score(family.model, samples, phase.name), want)
             assert isinstance(verdict, Refusal)
             assert verdict.reason == HOST_BAND, f"{structure} in {phase.name}: {verdict}"
 
 
-def test_weights_drawn_in_place_are_those_of_the_first_recipe(tiny_host: Any) -> None:
-    host = tiny_host("qwen25")
-    model = qwen.constructed(host.program.FAMILY, "tiny", "cpu")
-    qwen.fill_in_place(model, host.request.seed)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), host.model.parameters(), strict=True))
+def test_matrix_follows_from_recipe_seed_and_name(tiny_host: Any) -> None:
+    host, name = tiny_host("qwen25"), "model.layers.1.mlp.down_proj.weight"
+    word = hashlib.sha256(f"fan_in_v1|7|{name}".encode()).digest()[:8]
+    drawn = torch.randn(64, 160, generator=torch.Generator().manual_seed(int.from_bytes(word, "little") >> 1))
+    assert torch.equal(host.model.get_parameter(name), drawn * 160**-0.5)
+
+
+def test_origin_names_the_device_that_weights_are_drawn_on(seeing: Any, request_for: Any) -> None:
+    tiny, full = (seeing.program.checkpoint(request_for(size=size, device="cuda")) for size in ("tiny", "full"))
+    # Tiny weights are the same on every device.
+    assert tiny == seeing.program.checkpoint(seeing.request)
+    assert full.recipe == "synthetic(seed=7, recipe=fan_in_v2, drawn_on=cuda)"
 
 
 def test_kernel_of_five_axes_counts_all_it_reads(seeing: Any) -> None:

@@ -18,13 +18,8 @@ from pytest_frt.contracts.verdict import Refusal
 from pytest_frt.errors import CheckpointError, FrtError
 from pytest_frt.gates import null_control
 from pytest_frt.lab.witness import compare_checkpoint
-from pytest_frt.seat.discover import discover
-from pytest_frt.seat.observe import observe, split
-from pytest_frt.spec.load import load_structure
 
 pytest.importorskip("lerobot", reason="NOT_SUPPORTED: lerobot is not installed")
-ROOT = Path(__file__).resolve().parents[2]
-STRUCTURES = [load_structure(file.parent) for file in sorted((ROOT / "catalog").glob("*/structure.yaml"))]
 lerobot: Any = import_module("pytest_frt.hosts._shared.lerobot")
 MODEL = "model.vlm_with_expert."
 EXPERT = f"{MODEL}lm_expert"
@@ -38,44 +33,21 @@ def smolvla(tiny_host: Any) -> Any:
     return tiny_host("smolvla")
 
 
-def found(host: Any) -> tuple[Any, Any]:
-    state = host.program.prepare(host.model, host.draw(1), "denoise")
-    seats, rest = discover(host.model, STRUCTURES, host.spec)
-    served, gone = split(seats, observe(host.model, lambda: host.program.run(host.model, state), seats, STRUCTURES))
-    return served, (*rest, *gone)
-
-
-def calls(host: Any, suffix: str) -> dict[str, Counter[int]]:
-    """Return the calls of the modules whose path ends so in one tick, by rows."""
-    state, seen = host.program.prepare(host.model, host.draw(1), "denoise"), dict[str, Counter[int]]()
-    hooks = [
-        module.register_forward_pre_hook(
-            lambda _module, args, path=path: seen.setdefault(path, Counter()).update([args[0][..., 0].numel()])
-        )
-        for path, module in host.model.named_modules()
-        if path.endswith(suffix)
-    ]
-    host.program.run(host.model, state)
-    for hook in hooks:
-        hook.remove()
-    return seen
-
-
 def test_tick_has_the_rows_of_expert_prefix_and_tower(smolvla: Any) -> None:
     regimes = {one.name: one for one in smolvla.spec.phases}
     want = {f"{EXPERT}.layers.{i}.mlp": Counter({regimes["denoise"].timed_rows: 3}) for i in range(4)}
     want |= {f"{VISION}.encoder.layers.{i}.mlp": Counter({regimes["prefill"].timed_rows: 1}) for i in range(2)}
     want |= {f"{PREFIX}.layers.{i}.mlp": Counter({97: 1}) for i in range(4)}
-    assert calls(smolvla, ".mlp") == want
+    assert smolvla.calls("denoise", ".mlp") == want
 
 
 def test_every_other_layer_of_the_expert_reads_keys_of_the_prefix(smolvla: Any) -> None:
-    rows = {path: set(seen) for path, seen in calls(smolvla, ".k_proj").items() if path.startswith(EXPERT)}
+    rows = {path: set(seen) for path, seen in smolvla.calls("denoise", ".k_proj").items() if path.startswith(EXPERT)}
     assert rows == {f"{EXPERT}.layers.{i}.self_attn.k_proj": {97 if i % 2 else 50} for i in range(4)}
 
 
 def test_no_layer_is_called_as_a_module(smolvla: Any) -> None:
-    assert calls(smolvla, tuple(f"layers.{i}" for i in range(4))).keys() == {  # type: ignore[arg-type]
+    assert smolvla.calls("denoise", *(f"layers.{i}" for i in range(4))).keys() == {
         f"{VISION}.encoder.layers.{i}" for i in range(2)
     }
     with pytest.raises(FrtError, match="has no compiled form for denoise"):
@@ -84,7 +56,7 @@ def test_no_layer_is_called_as_a_module(smolvla: Any) -> None:
 
 
 def test_seats_lie_in_expert_prefix_and_tower(smolvla: Any) -> None:
-    seats, rest = found(smolvla)
+    seats, rest = smolvla.served()
     counted = Counter(seat.structure for seat in seats)
     assert {name: counted[name] for name in SEATS} == SEATS
     expert = Counter(seat.structure for seat in seats if seat.id.startswith(EXPERT))
@@ -95,7 +67,7 @@ def test_seats_lie_in_expert_prefix_and_tower(smolvla: Any) -> None:
 
 
 def test_head_that_is_left_out_never_runs(smolvla: Any) -> None:
-    assert calls(smolvla, "lm_head") == {}
+    assert smolvla.calls("denoise", "lm_head") == {}
 
 
 def test_what_follows_the_last_keys_of_the_prefix_is_dead_and_no_earlier_layer_is(smolvla: Any, zeroed: Any) -> None:
@@ -114,13 +86,6 @@ def test_other_robot_state_gives_other_actions(smolvla: Any) -> None:
         smolvla.model, [one, {**one, "observation.state": other["observation.state"]}], "denoise"
     )
     assert float(nn.functional.cosine_similarity(scores[0].flatten(), scores[1].flatten(), dim=0)) < 0.99
-
-
-def test_names_that_ask_the_hub_are_given_back(smolvla: Any) -> None:
-    smolvla.program.build(smolvla.request)
-    module = lerobot.policy_part("smolvla.smolvlm_with_expert")
-    assert module.AutoConfig.__name__ == "AutoConfig"
-    assert module.AutoProcessor.__name__ == "AutoProcessor"
 
 
 def without_tower(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -164,7 +129,7 @@ def test_projection_follows_each_part(smolvla: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_full_size_is_as_published(smolvla: Any, request_for: Any) -> None:
-    config = smolvla.program._config(request_for(size="full"), "cpu")
+    config = smolvla.program._config(request_for(size="full"))
     sample = next(smolvla.program.samples(request_for(size="full")))
     assert (config.chunk_size, config.num_steps, config.num_vlm_layers) == (50, 10, 16)
     assert sum(one.shape[-2:] == (512, 512) for one in sample.values()) == 3

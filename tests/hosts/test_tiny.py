@@ -126,6 +126,14 @@ def test_unknown_size_and_phase_are_named(tiny: Any, request_for: Any) -> None:
         tiny.program.prepare(tiny.model, tiny.draw(1), "warmup")
 
 
+def test_nothing_is_compiled_for_an_unknown_phase(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[torch.nn.Module] = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_kwargs: compiled.append(self))
+    with pytest.raises(Exception, match="no phase 'warmup'"):
+        tiny.program.compile(tiny.model, "warmup")
+    assert compiled == []
+
+
 def test_samples_stay_in_the_vocabulary(tiny: Any) -> None:
     ids = torch.cat([sample["input_ids"] for sample in islice(tiny.program.samples(tiny.request), 20)])
     assert ids.shape == (20, max(phase.timed_rows for phase in tiny.spec.phases))

@@ -139,6 +139,13 @@ def test_ties_are_renamed_only_where_the_file_lacks_the_tensor(tmp_path: Path) -
     assert weights.stored(tmp_path, ties={"a": "b", "c": "b", "d": "e"}).renames == {"c": "b"}
 
 
+def test_tie_is_looked_for_among_the_present_names(tmp_path: Path) -> None:
+    save_file({"head": torch.zeros(1), "old.x": torch.zeros(1)}, tmp_path / "model.safetensors")
+    ties = {"model.embedding": "model.head", "model.x": "model.head"}
+    found = weights.stored(tmp_path, current=lambda name: f"model.{name.removeprefix('old.')}", ties=ties)
+    assert found.renames == {"model.head": "head", "model.x": "old.x", "model.embedding": "head"}
+
+
 def test_fill_keeps_tied_weights_tied(tiny_host: Any) -> None:
     model: nn.Module = tiny_host("gemma3_270m").model
     assert model.get_parameter("lm_head.weight") is model.get_parameter("model.embed_tokens.weight")
