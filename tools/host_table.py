@@ -19,7 +19,7 @@ from typing import Any, Final
 from repo_tree import ROOT
 
 PAGE: Final = ROOT / "docs" / "hosts.md"
-SUPPORTED: Final = "NOT_SUPPORTED"
+NOT_SUPPORTED: Final = "NOT_SUPPORTED"
 HEAD: Final = """\
 # Hosts and their seats
 
@@ -59,7 +59,7 @@ def _seats_of(gate: Mapping[str, Any]) -> set[str]:
 def note(row: Row, record: Mapping[str, Any]) -> None:
     """Take one record of a report in."""
     scheme = record["key"]["cell"]["scheme"]
-    if record["outcome"] == SUPPORTED:
+    if record["outcome"] == NOT_SUPPORTED:
         return
     found: set[str] = set().union(*(_seats_of(gate) for gate in record["gates"].values()))
     row.seats |= found
@@ -111,7 +111,8 @@ def page(reports: Sequence[Mapping[str, Any]]) -> str:
         )
         parts += [_line(structure, row) for structure, row in sorted(rows.items()) if row.seats]
         absent = [structure for structure, row in sorted(rows.items()) if not row.seats]
-        parts.append(f"\nNo seat that is called: {', '.join(absent)}." if absent else "")
+        if absent:
+            parts.append(f"\nNo seat that is called: {', '.join(absent)}.")
         if left := _not_replaced(reports, host, size):
             parts.append(f"\nLinears and norms that stay with the host: {'; '.join(left)}.\n")
     return "\n".join(parts).rstrip() + "\n"

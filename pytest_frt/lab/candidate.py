@@ -31,7 +31,6 @@ from pytest_frt.seat.artefact import save_artefact
 from pytest_frt.seat.weights import WeightHasher
 from pytest_frt.spec import codec
 from pytest_frt.spec.digest import file_digest
-from pytest_frt.spec.load import load_structure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -100,15 +99,11 @@ def _checks(
     return (*_lifecycle(host, job, units, drawn), untouched) if untouched.ok else (untouched,)
 
 
-def _input_names(unit: BoundUnit) -> list[str]:
-    return [tensor.name for tensor in load_structure(Path(unit.loaded.ref.structure_folder)).inputs]
-
-
 def _seams(job: CandidateJob, units: Iterable[BoundUnit], inputs: Mapping[str, Tensor]) -> SeamRun:
     seam_run = SeamRun()
     for unit in units:
         cases = load_module(Path(unit.loaded.ref.structure_folder) / "cases.py")
-        band, names = unit.loaded.ref.rows, _input_names(unit)
+        band, names = unit.loaded.ref.rows, [tensor.name for tensor in unit.loaded.structure.inputs]
         for bound in unit.bound:
             real = calls.read(inputs, job.phase, bound.facts.id, len(names))
             seam_run.part(bound, real, calls.case_calls(cases, bound.facts, names, band, job.case_seed), band)

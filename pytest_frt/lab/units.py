@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.record import KernelFacts
     from pytest_frt.contracts.scheme import Scheme
     from pytest_frt.contracts.seat import SeatFacts
+    from pytest_frt.contracts.structure import Structure
     from pytest_frt.contracts.verdict import Refusal
     from pytest_frt.seat.bind import BoundSeat
     from pytest_frt.seat.calibrate import Survey
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedUnit:
-    """An impl module with its scheme and kernel, loaded once per process."""
+    """An impl module with its structure, scheme and kernel, loaded once per process."""
 
     ref: UnitRef
+    structure: Structure
     impl: ModuleType
     scheme: Scheme
     kernel: ModuleType
@@ -75,7 +77,7 @@ def load_unit(ref: UnitRef) -> LoadedUnit:
             hint="do not rebuild a kernel while it is being certified",
         )
     facts = replace(facts, revision=ref.kernel_revision or facts.revision)
-    return LoadedUnit(ref, load_impl(ref.impl_file), scheme, module, facts)
+    return LoadedUnit(ref, load_structure(ref.structure_folder), load_impl(ref.impl_file), scheme, module, facts)
 
 
 def members(ref: UnitRef, seats: Iterable[SeatFacts]) -> list[SeatFacts]:
@@ -114,7 +116,7 @@ def bind(
     bound, refused = bind_unit(
         model,
         [seat for seat in mine if not any(refusal.at == seat.id for refusal in unseen)],
-        structure=load_structure(Path(unit.ref.structure_folder)),
+        structure=unit.structure,
         impl=unit.impl,
         scheme=unit.ref.scheme,
         scales=scales,

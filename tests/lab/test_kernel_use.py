@@ -18,7 +18,7 @@ def unit() -> BoundUnit:
     named: Any = SimpleNamespace(kernel_repo="acme/toy", impl="fast")
     nothing: Any = None
     bound: Any = (SimpleNamespace(facts=SimpleNamespace(id="proj")),)
-    return BoundUnit(LoadedUnit(named, ModuleType("fast"), nothing, kernel, nothing), bound, (), {})
+    return BoundUnit(LoadedUnit(named, nothing, ModuleType("fast"), nothing, kernel, nothing), bound, (), {})
 
 
 @pytest.mark.parametrize(

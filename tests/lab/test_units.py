@@ -21,6 +21,7 @@ from pytest_frt.contracts.seat import ModuleSeat, PointAt, SeatFacts, SlotRef
 from pytest_frt.lab import candidate, hosting, oracle
 from pytest_frt.lab.units import BoundUnit, LoadedUnit, bind
 from pytest_frt.schemes import fp8_static, fp8_static_keep_outliers
+from pytest_frt.spec.load import load_structure
 
 PEAKS = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 45.0, "e": 90.0}
 KEEP = "fp8_static_keep_outliers"
@@ -56,7 +57,8 @@ def bound(repository: Path) -> Bind:
         impl.bind = lambda *_: nn.Identity()  # type: ignore[attr-defined]
         structure = str(repository / "catalog" / "linear_proj")
         ref = UnitRef("linear_proj", structure, "toy", "", scheme, "", "toy/toy", "", "", (1, 8), seats=seats)
-        unit = LoadedUnit(ref, impl, SCHEMES[scheme], ModuleType("kernel"), KernelFacts("toy/toy", "", "", ""))
+        kernel = (ModuleType("kernel"), KernelFacts("toy/toy", "", "", ""))
+        unit = LoadedUnit(ref, load_structure(ref.structure_folder), impl, SCHEMES[scheme], *kernel)
         model = Loud()
         return bind(model, unit, [facts(name) for name in PEAKS], "", lambda: [model.run])
 
