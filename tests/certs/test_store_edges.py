@@ -114,10 +114,11 @@ def test_a_set_beyond_its_cap_is_not_cut_when_a_line_is_added(tmp_path: Path, mo
         path.write_bytes(b"x" * (size - 10) + b"\n" + line)
         store.put_line(path, line.decode())
         assert path.read_bytes() == b"x" * (size - 10) + b"\n" + line
-    path.write_bytes(b"x" * 11 + b"\n" + line)
-    with pytest.raises(CertificateRefused) as caught:
-        store.put_line(path, line.decode())
-    assert (caught.value.refusal_code, path.stat().st_size) == ("SET_SIZE", 21)
+    for beyond, held in ((b"x" * 11 + b"\n" + line, line), (b"x" * 11 + b"\n" + line[1:] + b"\n", line[1:])):
+        path.write_bytes(beyond)
+        with pytest.raises(CertificateRefused) as caught:
+            store.put_line(path, held.decode())
+        assert (caught.value.refusal_code, path.read_bytes()) == ("SET_SIZE", beyond)
 
 
 def test_sets_come_sorted_by_folder_and_name_and_indexes_after_them(tmp_path: Path) -> None:
