@@ -31,6 +31,7 @@ class Layer:
 LAYERS = {
     "plain": Layer(lambda k, w, b: k.plain_linear(w, b), none.SCHEME, 1e-6),
     "table": Layer(lambda k, w, b: k.table_linear(w, b), none.SCHEME, 1e-6),
+    "kept": Layer(lambda k, w, b: k.kept_linear(w, b), none.SCHEME, 1e-6),
     "fp32": Layer(lambda k, w, b: k.fp32_linear(w, b, rows=8), none.SCHEME, 1e-6),
     "fp16": Layer(lambda k, w, b: k.fp16_linear(w, b), w16a32.SCHEME, 1e-6),
     # The sums leave as bfloat16, rounded by up to 2**-9 of themselves; biases may cancel up to half of them.

@@ -2,9 +2,9 @@
 
 import torch
 
-ops = torch.ops.frt_cpu_0daaceb
+ops = torch.ops.frt_cpu_b3c84b9
 
 
 def add_op_namespace_prefix(op_name: str) -> str:
     """Return the full name of an op of this build."""
-    return f"frt_cpu_0daaceb::{op_name}"
+    return f"frt_cpu_b3c84b9::{op_name}"

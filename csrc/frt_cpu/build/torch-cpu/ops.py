@@ -13,7 +13,22 @@ import torch
 from torch import Tensor
 
 from ._ops import add_op_namespace_prefix
-from .held import Bf16, DynamicInt8, Fp16Packed, Fp32Packed, GroupInt4, Norm, Plain, StaticFp8, Table, WeightInt8, take
+from .held import (
+    LINE,
+    Bf16,
+    DynamicInt8,
+    Fp16Packed,
+    Fp32Packed,
+    GroupInt4,
+    Kept,
+    Norm,
+    Plain,
+    StaticFp8,
+    Table,
+    WeightInt8,
+    take,
+    twin,
+)
 from .quantize import FP8_MAX, INT4_GROUP
 
 _NAMESPACE: Final = add_op_namespace_prefix("").rstrip(":")
@@ -42,6 +57,22 @@ def _table(rows: Tensor, handle: int) -> Tensor:
     out = torch.nn.functional.linear(rows, held.weight, held.bias)
     if key and len(held.found) < held.rows:
         held.found[key] = out.clone()
+    return out
+
+
+def _kept(x: Tensor, handle: int) -> Tensor:
+    """Answer from memory when ``x`` lies as the last input did and has its bits, else multiply and keep both."""
+    held, given = take(handle, Kept), x.detach()
+    if not given.is_contiguous():  # it may have gaps, and then no copy has its bits
+        return torch.nn.functional.linear(given, held.weight, held.bias)
+    for last, known in held.last[:1]:
+        alike = last.shape == given.shape and (last.data_ptr() - given.data_ptr()) % LINE == 0
+        # Integers: zeros of either sign differ, and a NaN equals itself.
+        if alike and torch.equal(last.view(torch.int32), given.view(torch.int32)):
+            return known.clone()
+    own = twin(given)  # what is kept belongs together even if another thread writes to ``x`` meanwhile
+    out = torch.nn.functional.linear(own, held.weight, held.bias)
+    held.last[:] = [(own, out.clone())]
     return out
 
 
@@ -106,7 +137,9 @@ def _fake(x: Tensor, handle: int, out_features: int) -> Tensor:  # noqa: ARG001 
     return x.new_empty((*x.shape[:-1], out_features))
 
 
-def _op(name: str, run: Callable[[Tensor, int], Tensor]) -> torch._ops.OpOverload:
+def _op(name: str, run: Callable[[Tensor, int], Tensor], *, rows: bool = True) -> torch._ops.OpOverload:
+    """Define an op that hands ``run`` contiguous rows [R, K], or ``x`` as it is."""
+
     def op(x: Tensor, handle: int, out_features: int) -> Tensor:
         if x.dtype != torch.float32:
             raise TypeError(f"{name} takes float32, got {x.dtype}")
@@ -115,7 +148,7 @@ def _op(name: str, run: Callable[[Tensor, int], Tensor]) -> torch._ops.OpOverloa
         shape = (*x.shape[:-1], out_features)
         if x.numel() == 0:
             return x.new_empty(shape)
-        out = run(x.reshape(-1, x.shape[-1]).contiguous(), handle)
+        out = run(x.reshape(-1, x.shape[-1]).contiguous() if rows else x, handle)
         return out.view(shape)
 
     _LIBRARY.define(name + _SCHEMA)  # type: ignore[no-untyped-call]
@@ -127,6 +160,7 @@ def _op(name: str, run: Callable[[Tensor, int], Tensor]) -> torch._ops.OpOverloa
 
 LIN_PLAIN: Final = _op("lin_fp32", _plain)
 LIN_TABLE: Final = _op("lin_table", _table)
+LIN_KEPT: Final = _op("lin_kept", _kept, rows=False)
 LIN_FP32_PACKED: Final = _op("lin_fp32_packed", _fp32)
 LIN_FP16: Final = _op("lin_fp16", _fp16)
 LIN_W8: Final = _op("lin_w8", _w8)

@@ -9,6 +9,7 @@ from .linear import (
     fp32_linear,
     int4_linear,
     int8_linear,
+    kept_linear,
     plain_linear,
     table_linear,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "fp32_linear",
     "int4_linear",
     "int8_linear",
+    "kept_linear",
     "layer_norm",
     "plain_linear",
     "table_linear",

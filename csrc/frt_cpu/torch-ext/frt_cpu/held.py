@@ -74,6 +74,18 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """Merged float32 weight [N, K] and bias [N]; the last input [..., K], a :func:`twin` of it, with its output.
+
+    A thread replaces ``last`` whole and writes to neither tensor again, so that no other thread reads half of it.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    last: list[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupInt4:
     """The op's packed codes, bfloat16 scales and zero points [K / 32, N, 2] over float32 ``channel`` [N], bias [N]."""
 
@@ -100,12 +112,28 @@ class Norm:
     eps: float
 
 
-Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8 | GroupInt4 | Bf16 | Norm | Table
-Kind = TypeVar("Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8, GroupInt4, Bf16, Norm, Table)
+Held = Plain | Fp32Packed | Fp16Packed | DynamicInt8 | WeightInt8 | StaticFp8 | GroupInt4 | Bf16 | Norm | Table | Kept
+Kind = TypeVar(
+    "Kind", Plain, Fp32Packed, Fp16Packed, DynamicInt8, WeightInt8, StaticFp8, GroupInt4, Bf16, Norm, Table, Kept
+)
 
 _TABLE: Final[dict[int, Held]] = {}
 # Numbers are never used twice: a graph compiled over a freed layer must fail, not read another layer's weights.
 _NUMBERS: Final = itertools.count(1)
+
+
+LINE: Final = 64
+"""Bytes: two addresses with one remainder by it are aligned alike for every load."""
+
+
+def twin(tensor: Tensor) -> Tensor:
+    """Copy a tensor to memory that is aligned and, where it has no gaps, laid out as its own.
+
+    By both a matmul chooses the order in which it sums: only a twin has the bits of the original's product.
+    """
+    room = torch.empty(tensor.numel() + LINE // tensor.element_size(), dtype=tensor.dtype)
+    first = (tensor.data_ptr() - room.data_ptr()) % LINE // tensor.element_size()
+    return room.as_strided(tensor.shape, torch.empty_like(tensor).stride(), first).copy_(tensor)
 
 
 def keep(owner: object, held: Held) -> int:

@@ -11,7 +11,21 @@ import torch
 from torch import Tensor, nn
 
 from . import ops
-from .held import Bf16, DynamicInt8, Fp16Packed, Fp32Packed, GroupInt4, Held, Plain, StaticFp8, Table, WeightInt8, keep
+from .held import (
+    Bf16,
+    DynamicInt8,
+    Fp16Packed,
+    Fp32Packed,
+    GroupInt4,
+    Held,
+    Kept,
+    Plain,
+    StaticFp8,
+    Table,
+    WeightInt8,
+    keep,
+    twin,
+)
 from .quantize import INT4_GROUP, fp8_tensor, int4_groups, int8_rows, power_of_two
 from .support import packing_engine, unsupported
 
@@ -73,6 +87,16 @@ def table_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> Pa
     """
     weight, bias = _merge("table_linear", weights, biases)
     return _layer(ops.LIN_TABLE, Table(weight, bias, TABLE_ROWS, {}), weight, width=4)
+
+
+def kept_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> PackedLinear:
+    """Merge float32 weights, unpacked, and keep the last contiguous input with its output.
+
+    An input with the very bits of the last one is answered from memory. Any other gets what a linear of the one weight
+    gives it where and how it lies, bit for bit.
+    """
+    weight, bias = _merge("kept_linear", weights, biases, copied=False)
+    return _layer(ops.LIN_KEPT, Kept(twin(weight), bias, []), weight, width=4)
 
 
 def fp32_linear(weights: Sequence[Tensor], biases: Sequence[Tensor] = (), *, rows: int) -> PackedLinear:

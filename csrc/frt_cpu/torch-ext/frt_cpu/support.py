@@ -12,6 +12,7 @@ ENGINE: Final = "fbgemm"
 _NEEDS: Final = {
     "plain_linear": "",
     "table_linear": "",
+    "kept_linear": "",
     "fp32_linear": "onednn",
     "fp16_linear": ENGINE,
     "int8_linear": "",
