@@ -66,6 +66,8 @@ class SeamRule:
         slots: Slot name to ``child.tensor`` relative to the parent module.
         transpose: Slots stored ``[out, in]`` by the host.
         absent: Tensors that must not exist (e.g. ``gate_proj.bias``): their presence is a refusal.
+        apart: Weights of layers that read something else: each must be there and take another input width than the
+            rule's own layers, as the query of cross-attention does beside key and value (linear layers only).
         activation: Child attribute that holds the activation, identified by differential test; empty when none.
         variant: Variant values that this rule fixes.
         points: Point name to the child whose input is the point; ``""`` is the module itself.
@@ -95,6 +97,7 @@ class SeamRule:
     remaining: bool = False
     sizes: dict[str, str] | None = None
     layer: str = "linear"
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

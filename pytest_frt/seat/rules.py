@@ -108,15 +108,21 @@ def _matmul_slots(structure: Structure) -> set[str]:
     return {slot.name for slot in structure.slots if slot.role == "matmul"}
 
 
+def _apart(at: Candidate) -> bool:
+    """Return whether every layer that must read something else is there and takes another width than the rule's own."""
+    own = {tree.input_width(at.parent, at.rule.slots[slot]) for slot in at.deciding()}
+    return not {0, *own} & {tree.input_width(at.parent, where) for where in at.rule.apart}
+
+
 def present(at: Candidate) -> bool:
-    """Return whether every place exists, the module's own constants do, and deciding slots have the rule's layers."""
+    """Return whether all places exist, the module's constants too, and its layers: the rule's own, and those apart."""
     if not all(isinstance(tree.child_of(at.parent, place), nn.Module) for place in at.rule.places):
         return False
     own = [where for where in (at.rule.constants or {}).values() if where.isidentifier()]
     if any(tree.child_of(at.parent, where) is None for where in own):
         return False
     owners = [at.owner(slot)[0] for slot in at.deciding()]
-    return all(owner is not None and tree.KINDS[at.rule.layer].recognised(owner) for owner in owners)
+    return all(owner is not None and tree.KINDS[at.rule.layer].recognised(owner) for owner in owners) and _apart(at)
 
 
 def _check_modules(at: Candidate) -> None:

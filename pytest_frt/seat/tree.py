@@ -95,6 +95,16 @@ def is_matrix_layer(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) or (weight is not None and weight.dim() == MATRIX)
 
 
+def input_width(parent: nn.Module, weight: str) -> int:
+    """Return the features that a plain linear reads, by the dotted name of its weight; 0 when there is none."""
+    child, _, name = weight.rpartition(".")
+    layer = child_of(parent, child)
+    if not isinstance(layer, nn.Module) or why_not_linear(layer):
+        return 0
+    tensor = own_tensor(layer, name)
+    return 0 if tensor is None else tensor.shape[-1]
+
+
 def as_matrix(tensor: Tensor) -> Tensor:
     """Return a kernel ``[out, ...]`` of a convolution as ``[out, everything else]``, other tensors as they are."""
     return tensor.flatten(1) if tensor.dim() > MATRIX else tensor

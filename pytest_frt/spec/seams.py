@@ -58,6 +58,7 @@ def expand(raw: Mapping[str, Any]) -> Iterator[SeamRule]:
             remaining=fields.get("remaining", False),
             sizes=fields.get("sizes", {}),
             layer=fields.get("layer", LINEAR),
+            apart=tuple(fields.get("apart", ())),
         )
 
 
@@ -88,11 +89,7 @@ def check(
         raise SpecError(f"{at}.slots: {sorted(missing)} missing: a slot that is not optional is filled by every rule")
     if missing := set(points) - set(rule.points or {}):
         raise SpecError(f"{at}.points: {sorted(missing)} missing: every point is read somewhere")
-    role = DECIDING[rule.layer]
-    if not any(slot.role == role for slot in slots if slot.name in rule.slots):
-        raise SpecError(f"{at}.layer: {rule.layer} is told by slots of role {role}, there is none")
-    if rule.layer == NORM and EPSILON not in (rule.constants or {}):
-        raise SpecError(f"{at}.constants: a norm needs {EPSILON}", hint=f"write {EPSILON}: and where the host keeps it")
+    _check_layer(rule, slots, at)
     open_axes = set(variants) - set(rule.variant or {})
     if open_axes != ({ACTIVATION_AXIS} if rule.activation else set()):
         raise SpecError(
@@ -102,6 +99,17 @@ def check(
     for axis, value in (rule.variant or {}).items():
         if value not in variants[axis]:
             raise SpecError(f"{at}.variant.{axis}: {value!r} is none of {list(variants[axis])}")
+
+
+def _check_layer(rule: SeamRule, slots: tuple[SlotSpec, ...], at: str) -> None:
+    """Check that a rule has what its kind of layer is told by, and nothing that only another kind has."""
+    role = DECIDING[rule.layer]
+    if not any(slot.role == role for slot in slots if slot.name in rule.slots):
+        raise SpecError(f"{at}.layer: {rule.layer} is told by slots of role {role}, there is none")
+    if rule.apart and rule.layer != LINEAR:
+        raise SpecError(f"{at}.apart: {list(rule.apart)} are told from layers of kind {LINEAR}, these are {rule.layer}")
+    if rule.layer == NORM and EPSILON not in (rule.constants or {}):
+        raise SpecError(f"{at}.constants: a norm needs {EPSILON}", hint=f"write {EPSILON}: and where the host keeps it")
 
 
 def check_limits(rules: tuple[SeamRule, ...], discovery: tuple[Limit, ...], where: str) -> None:

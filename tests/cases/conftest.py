@@ -32,6 +32,7 @@ DIMS = {
     "decoder_ffn": {"D": 63, "F": 130},  # odd: no vector load divides them
     "vision_ffn": {"D": 63, "F": 130},
     "linear_proj": {"K": 63, "N": 45},
+    "cadence_static": {"K": 63, "N": 45},
     "qkv_pack": {"K": 63, "Nq": 60, "Nk": 20, "Nv": 28},
     "norm_fused": {"D": 63},
     "patch_projection": {"K": 54, "N": 45},  # three channels of two frames of 3 x 3 pixels
@@ -40,6 +41,7 @@ VARIANTS = {
     "decoder_ffn": {"activation": "gelu_tanh", "norm": "offset", "residual": "none"},
     "vision_ffn": {"activation": "gelu_erf", "norm": "post", "residual": "add"},
     "linear_proj": {"bias": "add"},
+    "cadence_static": {"bias": "add"},
     "qkv_pack": {"bias": "add"},
     "norm_fused": {"norm": "layer"},
     "patch_projection": {"bias": "add"},

@@ -161,6 +161,8 @@ def test_bands_are_the_phases_each_scheme_is_for(unit: Unit) -> None:
     assert low == 1
     if unit.seat.structure in {"norm_fused", "patch_projection"}:
         assert high == 6256  # an image has thousands of patches, and every one of them is a row
+    elif unit.seat.structure == "cadence_static":
+        assert high == 1024  # its rows are those of a prompt with images, whatever phase reads them
     else:
         assert high == (512 if for_prompts else 64 if unit.seat.structure == "vision_ffn" and high > 8 else 8)
 

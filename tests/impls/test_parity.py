@@ -144,7 +144,7 @@ def other_gelu(unit: Unit) -> Callable[[Tensor], object]:
 
 OF_STRUCTURE: dict[Sabotage, tuple[str, ...]] = {
     swapped_gate_and_up: ("decoder_ffn",),
-    dropped_bias: ("linear_proj", "qkv_pack", "norm_fused", "patch_projection"),
+    dropped_bias: ("linear_proj", "cadence_static", "qkv_pack", "norm_fused", "patch_projection"),
     dropped_norm_bias: ("vision_ffn",),
     swapped_key_and_value: ("qkv_pack",),
 }

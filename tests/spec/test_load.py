@@ -81,6 +81,20 @@ def test_each_gives_one_rule_per_item(structure_folder: Path) -> None:
     assert (second.absent, second.points) == (("second.bias",), {"x": "second"})
 
 
+def test_layers_apart_are_filled_in_as_every_text_is(structure_folder: Path) -> None:
+    (structure_folder / "structure.yaml").write_text(spoiled(STRUCTURE, "seams.0.apart", ["{q}.weight"]))
+    assert [rule.apart for rule in load_structure(structure_folder).seams] == [("one.weight",), ("two.weight",)]
+
+
+@pytest.mark.parametrize("layer", ["patches", "norm"])
+def test_layers_apart_are_refused_where_no_width_tells_them(structure_folder: Path, layer: str) -> None:
+    text = spoiled(STRUCTURE, "seams.0.apart", ["one.weight"])
+    role = spoiled(text, "slots.w", {"shape": ["D"], "role": "norm"}) if layer == "norm" else text
+    (structure_folder / "structure.yaml").write_text(spoiled(role, "seams.0.layer", layer))
+    with pytest.raises(SpecError, match=rf"apart: \['one.weight'\] are told from layers of kind linear, .* {layer}"):
+        load_structure(structure_folder)
+
+
 def test_digests_follow_every_byte(structure_folder: Path) -> None:
     before = load_structure(structure_folder)
     (structure_folder / "structure.yaml").write_text(f"{STRUCTURE}# a comment\n")
@@ -103,6 +117,7 @@ FAULTS = {
     "axis_value_unknown": (("seams.0.variant", {"bias": "maybe"}), ["variant.bias", "'maybe'"]),
     "point_unread": (("seams.0.points", {}), ["['x'] missing"]),
     "pair_without_join": (("seams.0.kind", "pair"), ["seams.0"]),
+    "apart_no_list": (("seams.0.apart", "a.weight"), ["seams.0.apart", "not of type 'array'"]),
     "limit_without_reason": (("discovery", [{"metric": "a", "op": "<=", "value": 1}]), ["discovery.0", "because"]),
     "limit_missing": (("discovery", []), ["needs one ceiling", "seam.error_in_eps"]),
     "limit_as_floor": (("discovery.0.op", ">="), ["needs one ceiling"]),
