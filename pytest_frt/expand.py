@@ -39,7 +39,7 @@ class Planned:
 
     Attributes:
         cell: The cell.
-        emulated: True when the device is absent and the scheme's numerics run in declared emulation: never certified.
+        emulated: The device is absent and a CPU shows the scheme's numerics in its place: never timed or certified.
     """
 
     cell: Cell
@@ -48,10 +48,17 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class NotSupported:
-    """A cell that was asked for and cannot run here. Reported, never counted as passed."""
+    """A cell that was asked for and cannot run here. Reported, never counted as passed.
+
+    Attributes:
+        cell: The cell.
+        reason: Why, for people.
+        absent: Nothing but the absence of its device keeps it from running.
+    """
 
     cell: Cell
     reason: str
+    absent: bool = False
 
 
 def _globs(given: Iterable[str]) -> tuple[str, ...]:
@@ -163,17 +170,29 @@ class _Row:
         """Say whether the cell can run here."""
         impl, device = self.impl.impl, self.registry.devices[self.cell.device]
         fault = _host_fault(self.chosen, self.registry.hosts[self.cell.host])
-        absent = _absence(device, self.facts)
         if not fault and self.cell.scheme not in self.registry.schemes:
             fault = f"scheme {self.cell.scheme} is not installed"
-        if not fault and absent and self.cell.scheme in device.spec.emulate:
-            return Planned(self.cell, emulated=True)
-        if not fault and not absent and device.spec.kind not in impl.devices:
+        if not fault and device.spec.kind not in impl.devices:
             fault = (
                 f"impl {impl.name} runs on {', '.join(impl.devices)}, device {device.spec.name} is {device.spec.kind}"
             )
-        reason = fault or absent
-        return NotSupported(self.cell, reason) if reason else Planned(self.cell)
+        if fault:
+            return NotSupported(self.cell, fault)
+        absent = _absence(device, self.facts)
+        return self._elsewhere(absent) if absent else Planned(self.cell)
+
+    def _elsewhere(self, absent: str) -> Planned | NotSupported:
+        """Say whether a CPU may stand in for an absent device that the impl runs on."""
+        impl, device, scheme = self.impl.impl, self.registry.devices[self.cell.device].spec, self.cell.scheme
+        if scheme not in impl.emulate:
+            why = f"impl {impl.name} declares no emulation of {scheme}"
+        elif scheme not in device.emulate:
+            why = f"device {device.name} admits no emulation of {scheme}"
+        elif not self.chosen.exactly("device", device.name):
+            why = f"--frt-device={device.name} emulates its numerics"
+        else:
+            return Planned(self.cell, emulated=True)
+        return NotSupported(self.cell, f"{absent}; {why}", absent=True)
 
 
 def _rows(

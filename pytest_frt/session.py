@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
@@ -18,7 +18,7 @@ from pytest_frt.report.beside import Beside
 from pytest_frt.report.collected import Collected, waived_by
 from pytest_frt.report.ending import Ending, check_room, end
 from pytest_frt.report.progress import TerminalProgress
-from pytest_frt.report.told import Fault, Told, fails, word
+from pytest_frt.report.told import Fault, Told, fails, status
 from pytest_frt.run.fraction import split
 from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
 from pytest_frt.run.results import GateResult, UnionResult
@@ -83,14 +83,14 @@ class Session:
             config.option.collectonly = True
         asked = wanted(settings, Registry.load(), machine_facts(), is_worker=is_worker)
         plan = config.hook.pytest_frt_plan(config=config, settings=asked.settings, registry=asked.registry)
-        plan = split(plan, asked.settings.fraction)
+        plan = split(replace(plan, gates=asked.gates), asked.settings.fraction)
         if asked.settings.resume:
             from pytest_frt.run.resume import resume
 
             told: Sequence[str] | None = vars(config)["workerinput"][KEPT] if is_worker else None
             plan = resume(plan, asked.settings, asked.registry, only=told)
-        made = cls(config, asked, plan, Beside.of(asked.settings))
-        made.collected.waivers = made.beside.holding
+        made = cls(config, asked, plan, Beside.of(asked.settings, plan.emulated))
+        made.collected.waivers, made.collected.emulated = made.beside.holding, plan.emulated
         made.collected.kept = {one.plan.id: one.certificate.payload_sha256 for one in plan.kept}
         return made
 
@@ -190,10 +190,9 @@ class Session:
             if self._progress is not None:
                 self._progress.clear()
 
-    @staticmethod
-    def _tell(item: pytest.Item, told: Told) -> None:
+    def _tell(self, item: pytest.Item, told: Told) -> None:
         item.stash[TOLD] = told
-        item.user_properties += properties.of(told).items()
+        item.user_properties += properties.of(told, self.collected.emulated.get(told.subject, "")).items()
 
     def _fail(self, item: pytest.Item, told: Told, text: str) -> NoReturn:
         self._tell(item, told)
@@ -207,7 +206,7 @@ class Session:
             carried = {"frt_subject": subject}
             told = item.stash.get(TOLD, None) if report.when == "call" else None
             if told is not None:
-                said = Outcome.WAIVED.value if WAIVER in item.stash else word(told.verdict) if told.verdict else ""
+                said = Outcome.WAIVED.value if WAIVER in item.stash else status(told, self.collected.emulated)
                 carried |= {"frt_told": codec.dumps(told), "frt_word": said}
             vars(report).update(carried)
         return report

@@ -19,6 +19,7 @@ from pytest_frt.errors import CertificateRefused, FrtError, SpecError, UsageFaul
 from pytest_frt.expand import NotSupported, expand
 from pytest_frt.registry import Registry
 from pytest_frt.run.config import Selection
+from pytest_frt.run.emulation import label
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)
@@ -153,8 +154,10 @@ def _runs_here(cell: Cell, registry: Registry) -> str:
         rows = expand(only, registry, machine_facts())
     except FrtError as fault:
         return f"does not run here: {fault.message}"
-    reasons = [row.reason for row in rows if isinstance(row, NotSupported)]
-    return f"does not run here: {reasons[0]}" if reasons else "runs here"
+    (row,) = rows
+    if isinstance(row, NotSupported):
+        return f"does not run here: {row.reason}"
+    return label(cell.device) if row.emulated else "runs here"
 
 
 def _speaks_of(certificate: Certificate, text: str) -> bool:

@@ -13,7 +13,8 @@ class DeviceSpec:
         name: Device name.
         kind: ``cpu`` or ``cuda``.
         match: Fact name to glob the present machine's fact must match.
-        emulate: Schemes whose numerics may run in declared emulation elsewhere.
+        emulate: Schemes whose formats it rounds as a CPU does: where it is absent, an impl that declares the same may
+            show their numerics on a CPU. Nothing of that is ever timed or certified.
         defaults: Option defaults of this profile.
     """
 

@@ -30,6 +30,8 @@ class Impl:
         dtypes: Boundary dtypes it takes.
         devices: Device kinds it runs on, e.g. ``("cpu",)``.
         points: Per scheme, the calibration points it needs scales for.
+        emulate: Schemes whose numerics its own code reproduces on a CPU for the other kinds it runs on: the same codes
+            and the same rounding points, whatever the order of sums.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Impl:
     dtypes: tuple[str, ...] = ("float32",)
     devices: tuple[str, ...] = ("cpu",)
     points: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    emulate: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -77,8 +78,13 @@ class Beside:
     today: date = date.max
 
     @classmethod
-    def of(cls, settings: RunConfig) -> Beside:
+    def of(cls, settings: RunConfig, emulated: Collection[str] = ()) -> Beside:
         """Read what the settings name.
+
+        Args:
+            settings: The run's settings.
+            emulated: Ids of the records that are judged by a CPU in the place of their device: they are held against
+                such as were judged so, too, and the others against the others.
 
         Raises:
             UsageFault: a file that cannot be read, an unknown rule, or rules with nothing to compare with.
@@ -94,7 +100,7 @@ class Beside:
         if source is last and not last.is_file():
             note = f"nothing to compare with yet: {last} is the first report"
         elif source is not None:
-            earlier = compare.read(source)
+            earlier = compare.like(compare.read(source), emulated)
         today = datetime.now(UTC).date()
         return cls(waivers, earlier, rules or compare.SHOWN, bool(rules), note, today)
 

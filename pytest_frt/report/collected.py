@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +12,7 @@ from pytest_frt.contracts.verdict import Outcome
 from pytest_frt.errors import StorageFault
 from pytest_frt.report.told import Fault, Told, fails
 from pytest_frt.rules.fold import PLAN_GATES, RECORD_GATES, Folded, exit_code, fold
+from pytest_frt.run.emulation import label
 from pytest_frt.run.results import GateResult, UnionResult
 from pytest_frt.waivers import Waiver, find
 
@@ -34,6 +35,7 @@ class Collected:
         waivers: Those that hold today.
         kept: Record key id to the name (payload sha256) of the certificate that an earlier run left of it.
         worse: Record key id or union name to what got worse since an earlier run.
+        emulated: Record key id to the absent device in whose place a CPU judged it: nothing of it is ever stated.
         began: When the run began, seconds since the epoch.
     """
 
@@ -44,6 +46,7 @@ class Collected:
     waivers: tuple[Waiver, ...] = ()
     kept: dict[str, str] = field(default_factory=dict)
     worse: dict[str, list[str]] = field(default_factory=dict)
+    emulated: Mapping[str, str] = field(default_factory=dict)
     began: float = field(default_factory=time.time)
 
     def add(self, told: Told, *, flaw: str = "") -> None:
@@ -119,6 +122,8 @@ class Collected:
 
     def _unproven(self, record: str) -> str:
         """Return why nothing may be stated of a record whose every gate holds; empty when it may."""
+        if device := self.emulated.get(record):
+            return label(device)
         proven = self.gates[record]["net_win"].proven
         return self.tainted.get(record, "" if proven else "the judge handed over no record of it")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -82,11 +82,13 @@ class Seen:
         outcome: Outcome word.
         numbers: Gate to the numbers of its verdict.
         held: Gates whose verdict is a pass.
+        emulated: A CPU was judged in the place of the device.
     """
 
     outcome: Outcome
     numbers: Mapping[str, tuple[Measured, ...]]
     held: frozenset[str]
+    emulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,13 @@ def of_document(document: Mapping[str, Any], source: str) -> Earlier:
 def _seen(one: Mapping[str, Any], verdicts: Mapping[str, Any]) -> Seen:
     numbers = {name: tuple(_numbers(verdict)) for name, verdict in verdicts.items()}
     held = frozenset(name for name, verdict in verdicts.items() if verdict["type"] == Pass.__name__)
-    return Seen(Outcome(one["outcome"]), numbers, held)
+    return Seen(Outcome(one["outcome"]), numbers, held, bool(one.get("emulated")))
+
+
+def like(report: Earlier, emulated: Collection[str]) -> Earlier:
+    """Return a report without what was judged by a CPU and is now judged on the device, or the other way round."""
+    seen = {name: one for name, one in report.seen.items() if one.emulated == (name in emulated)}
+    return replace(report, seen=seen)
 
 
 def _numbers(verdict: Mapping[str, Any]) -> Iterator[Measured]:
@@ -186,21 +194,21 @@ def of_subject(before: Seen, now: Seen, subject: str, rules: Sequence[Rule]) -> 
 def compare(before: Earlier, now: Earlier, rules: Sequence[Rule], *, whole: bool) -> tuple[Change, ...]:
     """Return everything that got worse between two reports, in the order of the later one.
 
+    What a CPU showed in the place of a device is never held against what the device showed.
+
     Args:
         before: The earlier report.
         now: The later one.
         rules: What counts as worse.
         whole: What the later report lacks is lost; False where it may have been left out on purpose.
     """
-    out = [
-        c for name, one in now.seen.items() if (old := before.seen.get(name)) for c in of_subject(old, one, name, rules)
-    ]
-    if whole and Rule(Kind.OUTCOME) in rules:
-        gone = [name for name in before.seen if name not in now.seen]
-        out += [
-            Change(name, "", Kind.OUTCOME.value, f"{before.seen[name].outcome.value} before, not judged now")
-            for name in gone
-        ]
+    stands_in = {name for name, one in now.seen.items() if one.emulated}
+    alike = like(before, stands_in).seen
+    out = [c for name, one in now.seen.items() if (old := alike.get(name)) for c in of_subject(old, one, name, rules)]
+    for name, old in before.seen.items() if whole and Rule(Kind.OUTCOME) in rules else ():
+        lost = "not judged" if name not in now.seen else "emulated" if name in stands_in and not old.emulated else ""
+        if lost:
+            out.append(Change(name, "", Kind.OUTCOME.value, f"{old.outcome.value} before, {lost} now"))
     return tuple(out)
 
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_frt.contracts.verdict import Outcome
 from pytest_frt.devices.probe import machine_facts
-from pytest_frt.report import exhibits
+from pytest_frt.report import away, exhibits
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.header import versions
 from pytest_frt.report.lines import Rerun
 from pytest_frt.rules.fold import Folded
 from pytest_frt.run.config import RunConfig
+from pytest_frt.run.emulation import KIND, label, missing
 from pytest_frt.run.plan import RecordPlan, RunPlan
 from pytest_frt.spec import codec
 
@@ -28,7 +29,8 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
     """Return the report as JSON values."""
     plans = {record.id: record for record in plan.records}
     unions = {union.name: union for union in plan.unions}
-    outcomes = [collected.folded(name) for name in collected.gates]
+    stood_in = [collected.folded(name) for name in collected.gates if name in collected.emulated]
+    outcomes = [collected.folded(name) for name in collected.gates if name not in collected.emulated]
     return {
         "schema": SCHEMA,
         "exit_code": ending.exit_code,
@@ -38,11 +40,13 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
         "software": versions(),
         "totals": {
             "asked": len(plan.records) + len(plan.not_supported),
-            "supported": len(plan.records),
+            "supported": len(plan.records) - len(plan.emulated),
             "judged": len(outcomes),
             "correct": sum(one.correct for one in outcomes),
             "certified": sum(one.outcome is Outcome.CERTIFIED for one in outcomes),
-            "waived": sum(one.outcome is Outcome.WAIVED for one in outcomes),
+            "waived": sum(one.outcome is Outcome.WAIVED for one in (*outcomes, *stood_in)),
+            "emulated": len(stood_in),
+            "emulated_correct": sum(one.correct for one in stood_in),
         },
         "records": [_record(collected, plans[name], rerun, ending) for name in collected.gates],
         "unions": [
@@ -59,6 +63,7 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
             {"cell": row.cell.id, "outcome": Outcome.NOT_SUPPORTED.value, "reason": row.reason}
             for row in plan.not_supported
         ],
+        "away": away.json(plan, settings),
         "faults": [{"subject": name, **codec.to_json(fault)} for name, fault in collected.faults.items()],
         "resumed": _resumed(plan),
         "waivers": [one.json() for one in ending.waivers],
@@ -93,11 +98,17 @@ def _record(collected: Collected, plan: RecordPlan, rerun: Rerun, ending: Ending
         "id": plan.id,
         "key": codec.to_json(plan.key),
         **_outcome(collected.folded(plan.id)),
+        "emulated": _emulated(collected, plan.id),
         "gates": {name: exhibits.gate(result) for name, result in collected.gates[plan.id].items()},
         **exhibits.of_record(collected.gates[plan.id]),
         "rerun": rerun.record(plan),
         "file": _file(ending, plan.id),
     }
+
+
+def _emulated(collected: Collected, record: str) -> dict[str, Any] | None:
+    device = collected.emulated.get(record)
+    return {"on": KIND, "for": device, "not_shown": list(missing(device)), "label": label(device)} if device else None
 
 
 def _outcome(found: Folded) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pytest_frt.devices.probe import machine_facts
 from pytest_frt.errors import FrtError
 from pytest_frt.registry import Registry
 from pytest_frt.run.config import RunConfig
+from pytest_frt.run.emulation import label
 from pytest_frt.run.plan import RunPlan
 
 SHOWN: Final = ("pytest-frt", "torch", "kernels", "transformers")
@@ -64,6 +65,9 @@ def header(settings: RunConfig, registry: Registry, plan: RunPlan, *, verbose: b
         f"frt: out {settings.out}",
         f"frt: {len(plan.records)} records, {len(plan.unions)} unions, {len(plan.not_supported)} cells not supported",
     ]
+    for device in dict.fromkeys(plan.emulated.values()):
+        count = sum(one == device for one in plan.emulated.values())
+        out.append(f"frt: {count} of the records {label(device)}")
     if settings.kernel:
         out += dict.fromkeys(f"frt: kernel {_kernel(record.unit)}" for record in plan.records)
     if settings.fraction:

@@ -7,6 +7,7 @@ from pytest_frt.report.page import page_of
 from pytest_frt.report.parts import Json
 from pytest_frt.report.words import LOOKS
 from pytest_frt.rules.fold import RECORD_GATES
+from pytest_frt.run.emulation import LABEL
 
 SEATS_SHOWN = 12
 """Seats whose strips stand unfolded, worst first."""
@@ -22,4 +23,4 @@ def render(report: Json) -> bytes:
         MissingExtra: the ``report`` extra is not installed.
         EvidenceError: a verdict of the report is none.
     """
-    return drawing.draw(page_of(report), looks=LOOKS, gates=RECORD_GATES, seats_shown=SEATS_SHOWN)
+    return drawing.draw(page_of(report), looks=LOOKS, gates=RECORD_GATES, seats_shown=SEATS_SHOWN, emulated=LABEL)

@@ -40,7 +40,7 @@ def _processes(plan: RunPlan, settings: RunConfig, gates: Sequence[str]) -> Iter
     if "net_win" not in gates or not settings.timing:
         return
     fresh = (QUICK if settings.quick else FIRST).processes
-    groups = len({_group(one) for one in plan.records})
+    groups = len({_group(one) for one in plan.records if not one.emulated})
     unions = sum(len(one.records) > 1 for one in plan.unions) if "union" in gates and not settings.quick else 0
     yield (
         f"timing: {groups} groups of records and {unions} unions of several, {fresh} fresh processes each, "

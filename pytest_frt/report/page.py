@@ -71,7 +71,7 @@ class Page:
         raw: The report.
         title: Hosts and device.
         lead: What was certified of what was asked for.
-        notice: Why nothing can be certified in this form; empty in the full form.
+        notices: Why nothing, or which records, cannot be certified; none in the full form on present devices.
         exit: What the exit code says.
         counts: Outcome word to count, worst first.
         matrix: Structures by hosts.
@@ -86,7 +86,7 @@ class Page:
     raw: Json
     title: str
     lead: str
-    notice: str
+    notices: tuple[str, ...]
     exit: str
     counts: tuple[tuple[str, int], ...]
     matrix: Matrix
@@ -115,7 +115,7 @@ def page_of(report: Json) -> Page:
         raw=report,
         title=f"{', '.join(hosts) or 'nothing'} on {report['machine'][-1]['name']}",
         lead=f"{totals['certified']} certified of {totals['asked']} asked for and {totals['supported']} supported here",
-        notice=_notice(report["settings"]),
+        notices=tuple(_notices(report)),
         exit=EXITS[report["exit_code"]],
         counts=_counts([*(one.outcome for one in records), *(one["outcome"] for one in report["not_supported"])]),
         matrix=_matrix(records, cells, hosts),
@@ -140,10 +140,13 @@ def _severity(outcome: str) -> int:
     return order.index(outcome) if outcome in order else len(order)
 
 
-def _notice(settings: Json) -> str:
-    if settings["quick"]:
-        return "Quick form: provisional, nothing is certified."
-    return "" if settings["timing"] else "Timing was switched off: nothing is certified."
+def _notices(report: Json) -> Iterator[str]:
+    if report["settings"]["quick"]:
+        yield "Quick form: provisional, nothing is certified."
+    elif not report["settings"]["timing"]:
+        yield "Timing was switched off: nothing is certified."
+    for said, count in Counter(one["emulated"]["label"] for one in report["records"] if one.get("emulated")).items():
+        yield f"{count} records {said}. Nothing of them is timed or certified."
 
 
 def _counts(outcomes: list[str]) -> tuple[tuple[str, int], ...]:

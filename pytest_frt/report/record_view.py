@@ -43,6 +43,7 @@ class RecordView:
         detail: Sentence for people.
         band: ``warn`` when a gate only reached warn.
         correct: Every correctness gate holds.
+        emulated: How it is marked where a CPU was judged in the place of its device; else empty.
         gates: In the order they were judged.
         parity: Number nearest to its limit; None when parity was not judged.
         win: Pooled ratio with its interval, as text; empty when nothing was timed.
@@ -69,6 +70,7 @@ class RecordView:
     detail: str
     band: str
     correct: bool
+    emulated: str
     gates: tuple[Gate, ...]
     parity: Number | None
     win: str
@@ -127,6 +129,7 @@ def record_view(index: int, record: Json, rules: Rules, order: tuple[str, ...]) 
         structure=cell["structure"],
         host=cell["host"],
         **{name: record[name] for name in ("outcome", "gate", "reason", "detail", "band", "correct", "rerun")},
+        emulated=(record.get("emulated") or {}).get("label", ""),
         gates=gates,
         parity=max(compared, key=lambda number: number.share or 0.0, default=None),
         win=f"{drawn.pooled:.3f}x [{drawn.low:.3f}, {drawn.high:.3f}]" if drawn else "",

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from pytest_frt.contracts.verdict import NotRun, Outcome, Pass
 from pytest_frt.expand import NotSupported
-from pytest_frt.report import table
+from pytest_frt.report import away, table
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.ending import Ending
 from pytest_frt.report.lines import INDENT, reason, wrapped
 from pytest_frt.run.config import RunConfig
+from pytest_frt.run.emulation import LABEL
 from pytest_frt.run.plan import RunPlan
 from pytest_frt.run.results import UnionResult
 
@@ -42,6 +43,8 @@ class Summary:
         yield from table.render(table.rows(self.collected), width)
         yield from self._kept(width)
         yield from self._unsupported(width)
+        for text in away.lines(self.plan, self.settings, verbose=self.verbose):
+            yield from wrapped(text, width)
         for text in (*self._plans(), *self._waivers(), *self._compared(), *self._origins(), *self._notes()):
             yield from wrapped(text, width)
         yield from self._files()
@@ -122,17 +125,22 @@ class Summary:
             yield from (line for note in self.ending.notes for line in note.splitlines())
 
     def _counts(self) -> Iterator[str]:
-        found = [self.collected.folded(record) for record in self.collected.gates]
+        folds = {record: self.collected.folded(record) for record in self.collected.gates}
+        found = [one for record, one in folds.items() if record not in self.collected.emulated]
+        stood_in = [one for record, one in folds.items() if record in self.collected.emulated]
         good = sum(one.outcome is Outcome.CERTIFIED for one in found)
         correct = sum(one.correct for one in found)
-        waived = sum(one.outcome is Outcome.WAIVED for one in found)
-        supported = len(self.plan.records)
-        asked = supported + sum(1 for _ in self.plan.not_supported)
+        waived = sum(one.outcome is Outcome.WAIVED for one in folds.values())
+        supported = len(self.plan.records) - len(self.plan.emulated)
+        asked = len(self.plan.records) + len(self.plan.not_supported)
         yield (
             f"{good} certified of {asked} asked for and {supported} supported here; "
             f"{len(found)} judged, {correct} correct{f', {waived} waived' if waived else ''}"
             f"{f', {len(self.plan.kept)} kept from an earlier run' if self.plan.kept else ''}"
         )
+        if stood_in:
+            right = sum(one.correct for one in stood_in)
+            yield f"{len(stood_in)} more {LABEL}, {right} correct there: nothing is timed or certified in emulation"
         if self.settings.quick:
             yield "quick form: provisional, nothing is certified"
         elif not self.settings.timing:

@@ -11,6 +11,7 @@ from pytest_frt.contracts.verdict import NotRun, Outcome, Verdict
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.lines import INDENT, wrapped
 from pytest_frt.report.margins import headroom, measured, named, tightest
+from pytest_frt.run.emulation import LABEL, label
 from pytest_frt.run.results import GateResult
 
 HEADS = ("outcome", "record", "parity", "ledger", "net win [99 %]", "why")
@@ -43,6 +44,7 @@ class Row:
     win: str
     why: str
     margin: float
+    emulated: bool = False
 
     @property
     def rank(self) -> tuple[int, float, str]:
@@ -83,7 +85,8 @@ def _why(collected: Collected, record: str) -> str:
     said = f"{found.gate} {found.reason}: {' '.join(found.detail.split())}" if found.gate else ""
     correct = "correct" if found.correct and found.gate else ""
     worse = [f"WORSE: {text}" for text in collected.worse.get(record, ())]
-    return "; ".join(part for part in (*worse, said, correct, band, seats) if part)
+    stood_in = label(collected.emulated[record]) if record in collected.emulated else ""
+    return "; ".join(part for part in (*worse, stood_in, said, correct, band, seats) if part)
 
 
 def rows(collected: Collected) -> list[Row]:
@@ -104,6 +107,7 @@ def rows(collected: Collected) -> list[Row]:
                 win=ratio(win),
                 why=_why(collected, record),
                 margin=min(rooms, default=0.0),
+                emulated=record in collected.emulated,
             )
         )
     return sorted(out, key=lambda row: row.rank)
@@ -113,7 +117,8 @@ def _cells(row: Row) -> list[str]:
     cell, _, tail = row.record.partition("@")
     structure, impl, host, scheme, device = cell.split("-")
     name = f"{structure}\n{impl} {scheme}\n{host} {device}\n@{tail}"
-    return [row.outcome.value, name, row.parity.replace(" (", "\n("), row.ledger, row.win.replace(" [", "\n["), row.why]
+    outcome = f"{row.outcome.value}\n{LABEL}" if row.emulated else row.outcome.value
+    return [outcome, name, row.parity.replace(" (", "\n("), row.ledger, row.win.replace(" [", "\n["), row.why]
 
 
 def _block(row: Row, width: int) -> Iterator[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 
 from pytest_frt.contracts.verdict import Outcome, Verdict
 from pytest_frt.errors import FrtError
 from pytest_frt.rules.fold import FAILING_GATES, fold
 from pytest_frt.run.results import GateResult, UnionResult
+
+EMULATED_WORD: Final = "EMULATED"
+"""What pytest calls an item whose gate holds on a CPU in the place of an absent device: no outcome, and no pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,13 @@ def word(verdict: Verdict) -> str:
     """Return the outcome word of a verdict that does not hold; empty when it holds."""
     outcome = fold([verdict], (verdict.gate,)).outcome
     return "" if outcome is Outcome.CERTIFIED else outcome.value
+
+
+def status(told: Told, emulated: Collection[str]) -> str:
+    """Return the word that an item ends in; empty for one that passes, which what is emulated never does."""
+    if told.verdict is None:
+        return ""
+    return word(told.verdict) or (EMULATED_WORD if told.subject in emulated else "")
 
 
 def fails(verdict: Verdict) -> bool:

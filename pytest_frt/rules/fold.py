@@ -30,10 +30,13 @@ RECORD_GATES: Final = (*CORRECTNESS_GATES, "net_win")
 """Every gate a certified record passed, in order: the first that does not hold names the outcome."""
 PLAN_GATES: Final = ("union",)
 """Gates of a plan; its members passed theirs."""
+EMULATED: Final = "emulated"
+"""Reason of the ``net_win`` gate where a CPU stands in for an absent device: its time says nothing of that one."""
 WORDS: Final = {
     NO_WIN: Outcome.CORRECT_NOT_FASTER,
     NO_SEATS: Outcome.NOT_SUPPORTED,
     NO_CALLS: Outcome.NOT_SUPPORTED,
+    EMULATED: Outcome.NOT_SUPPORTED,
 }
 """Refusals by reason that have a word of their own: a host without a seat for a structure refuses nothing."""
 FAILING_GATES: Final = frozenset({"null_control", "parity", "ledger", "contract", "union"})

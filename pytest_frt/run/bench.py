@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_frt.contracts.verdict import Crashed, Invalid, NotRun, Pass, Refusal, Verdict
 from pytest_frt.errors import EvidenceError, StorageFault
 from pytest_frt.gates import contract, null_control
-from pytest_frt.rules.fold import RECORD_GATES
+from pytest_frt.rules.fold import EMULATED, RECORD_GATES
 from pytest_frt.run import evidence, proof, shown
 from pytest_frt.run.clocking import Clock, Course, Entrant
 from pytest_frt.run.custody import Sources
@@ -215,6 +215,11 @@ class Bench:
         return GateResult(record.id, "contract", verdict, settled.survivors)
 
     def _net_win(self, record: RecordPlan) -> GateResult:
+        if record.emulated:
+            absent = f"device {record.key.cell.device} is absent: nothing here tells its time"
+            return GateResult(
+                record.id, "net_win", Refusal("net_win", EMULATED, absent), self._settle(record).survivors
+            )
         if not self._config.timing:
             return GateResult(record.id, "net_win", NotRun("net_win", "timing was switched off"))
         if record.id not in self._timed:
@@ -265,8 +270,9 @@ class Bench:
         def group(one: RecordPlan) -> tuple[object, ...]:
             return (*place(one), one.unit.impl_file, one.unit.kernel_path)
 
-        mates = [one for one in self._plan.records if group(one) == group(record)]
-        phases = tuple(dict.fromkeys(one.key.phase for one in self._plan.records if place(one) == place(record)))
+        timed = [one for one in self._plan.records if not one.emulated]
+        mates = [one for one in timed if group(one) == group(record)]
+        phases = tuple(dict.fromkeys(one.key.phase for one in timed if place(one) == place(record)))
         ready = [one for one in mates if isinstance(self.judge(one, "contract").verdict, Pass)]
         witnessed = self.witness(record.host)
         if isinstance(witnessed, Crashed):

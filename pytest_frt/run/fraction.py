@@ -32,5 +32,5 @@ def split(plan: RunPlan, fraction: tuple[int, int] | None) -> RunPlan:
     kept = tuple(record for record in plan.records if share_of(record.id, count) == index)
     names = {record.id for record in kept}
     unions = tuple(one for one in plan.unions if names.issuperset(record.id for record in one.records))
-    aside = (*plan.aside, *(record.id for record in plan.records if record.id not in names))
-    return replace(plan, records=kept, unions=unions, aside=aside)
+    others = (record.id for record in plan.records if record.id not in names and not record.emulated)
+    return replace(plan, records=kept, unions=unions, aside=(*plan.aside, *others))

@@ -53,6 +53,7 @@ class Kernels:
         self._chosen: dict[str, KernelWord] = {}
         self._found: dict[tuple[str, str], KernelBuild | KernelUnavailable] = {}
         self._seen: set[str] = set()
+        self._needed: set[tuple[str, str]] = set()
         known, local = sorted(set(used)), set(overridden)
         for word in asked:
             repo = _repo_of(word, known)
@@ -73,14 +74,21 @@ class Kernels:
         self._seen.add(repo)
         return not self._chosen or repo in self._chosen
 
-    def of(self, repo: str, kind: str) -> KernelBuild | KernelUnavailable:
+    def of(self, repo: str, kind: str, *, needed: bool = True) -> KernelBuild | KernelUnavailable:
         """Return the build that serves a device kind of this machine, or why there is none.
+
+        Args:
+            repo: Repo id.
+            kind: Device kind.
+            needed: A build that was asked for is wrong when it has none; False where a CPU only stands in.
 
         Raises:
             UsageFault: a release that was asked for is not in the cache.
             KernelMismatch: its bytes are not what was fetched, or not what its metadata states.
             FrtError: the build cannot be read; see ``kernel_build.resolve``.
         """
+        if needed:
+            self._needed.add((repo, kind))
         if (repo, kind) not in self._found:
             try:
                 self._found[repo, kind] = self._find(repo, kind)
@@ -95,7 +103,7 @@ class Kernels:
             UsageFault: no cell uses it, or it has no variant for the devices of its cells.
         """
         for repo, word in self._chosen.items():
-            found = [build for (name, _), build in self._found.items() if name == repo]
+            found = [build for key, build in self._found.items() if key in self._needed and key[0] == repo]
             if repo not in self._seen:
                 raise UsageFault(
                     f"--frt-kernel={word.word}: no selected impl uses {repo}", hint="widen --frt-impl or --frt-host"

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_frt.cell import RecordKey
 from pytest_frt.certs import store
 from pytest_frt.contracts.record import FileDigest, PlanRecord, Record, SeatRecord
-from pytest_frt.devices.probe import present_facts
+from pytest_frt.devices.probe import matches, present_facts
+from pytest_frt.errors import EvidenceError
 from pytest_frt.lab.store import writing
 from pytest_frt.measure.timing import summarise
 from pytest_frt.rules import rows
@@ -58,6 +60,18 @@ def device_facts(kind: str, threads: int) -> DeviceFacts:
     """Return the present machine as the workers ran on it."""
     facts = present_facts(kind)
     return replace(facts, threads=threads) if kind == "cpu" else facts
+
+
+def _stated_facts(bench: Bench, device: str, kind: str) -> DeviceFacts:
+    """Return the facts of the present machine, which is the device that a statement will name.
+
+    Raises:
+        EvidenceError: it is another one: what was judged in its place is stated of nothing.
+    """
+    facts = device_facts(kind, bench.threads)
+    if differs := matches(bench.registry.device(device).spec, facts):
+        raise EvidenceError(f"nothing can be stated of {device} here: {differs}", hint="run on the device itself")
+    return facts
 
 
 def software() -> dict[str, str]:
@@ -124,8 +138,13 @@ def record_of(
     timing: TimingEvidence,
     pairs: FileDigest,
 ) -> Record:
-    """State one record that passed every gate; ``pairs`` is where its timing was kept."""
+    """State one record that passed every gate; ``pairs`` is where its timing was kept.
+
+    Raises:
+        EvidenceError: the present machine is not the record's device.
+    """
     found, cell = tried.evidence, record.key.cell
+    facts = _stated_facts(bench, cell.device, record.host.request.device)
     phase = record.key.phase
     gates = (
         *rows.null_rows(witnessed.evidence.null, phase),
@@ -144,7 +163,7 @@ def record_of(
         subjects=_subjects(bench, record, tried),
         kernel=found.kernel[record.unit.id],
         host=witnessed.evidence.host,
-        device=device_facts(record.host.request.device, bench.threads),
+        device=facts,
         software=software(),
         seats=_seats(settled.units, witnessed, tried),
         refused={at: why for at, why in refused.items() if at},
@@ -188,8 +207,13 @@ def plan_of(
     *,
     device: str,
 ) -> PlanRecord:
-    """State one union that passed; ``members`` hold record key ids until the controller knows the payload digests."""
-    tried = settled.tried
+    """State one union that passed; ``members`` hold record key ids until the controller knows the payload digests.
+
+    Raises:
+        EvidenceError: the present machine is not the device of a member.
+    """
+    (named,) = {RecordKey.parse(key).cell.device for key in keys}
+    facts, tried = _stated_facts(bench, named, device), settled.tried
     if tried is None:
         raise ValueError("a union without a try has nothing to state")
     gates = (
@@ -204,7 +228,7 @@ def plan_of(
         dropped=dict(dropped),
         gates=gates,
         host=witnessed.evidence.host,
-        device=device_facts(device, bench.threads),
+        device=facts,
         software=software(),
         attempts=timing.attempt,
         seed=bench.seed,

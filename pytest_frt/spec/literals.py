@@ -14,6 +14,7 @@ from pytest_frt.spec.plain import read_plain
 
 DECLARED_IMPL = "IMPL"
 DECLARED_SCHEME = "SCHEME"
+CPU = "cpu"
 
 
 def declared_call(path: Path, variable: str, type_name: str) -> ast.Call:
@@ -79,6 +80,13 @@ def read_impl(path: Path) -> Impl:
     check_name("impl", impl.name)
     if set(impl.rows) != set(impl.schemes) or not impl.schemes:
         raise SpecError(f"{path}: IMPL: rows are given for {sorted(impl.rows)}, schemes are {sorted(impl.schemes)}")
-    if extra := set(impl.points) - set(impl.schemes):
-        raise SpecError(f"{path}: IMPL: points name {sorted(extra)}, which is in no scheme of {sorted(impl.schemes)}")
+    for what, named in (("points", impl.points), ("emulate", impl.emulate)):
+        if extra := set(named) - set(impl.schemes):
+            said = f"{what} name {sorted(extra)}, which is in no scheme of {sorted(impl.schemes)}"
+            raise SpecError(f"{path}: IMPL: {said}")
+    if impl.emulate and not {CPU} < set(impl.devices):
+        raise SpecError(
+            f"{path}: IMPL: emulate is given, devices are {', '.join(impl.devices)}",
+            hint=f"what is emulated runs on {CPU} in the place of another kind: name both in devices",
+        )
     return impl

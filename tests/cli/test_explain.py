@@ -51,9 +51,29 @@ def test_cell_tells_its_parts_and_that_it_runs_here(frt: Frt, cell: str) -> None
         assert f"  {word}" in out
 
 
-def test_cell_of_an_absent_device_tells_why(frt: Frt, cell: str) -> None:
+def test_cell_of_a_device_that_its_impl_does_not_run_on_tells_why(frt: Frt, cell: str) -> None:
     out = frt("explain", cell.removesuffix("cpu") + "thor")[1]
-    assert "does not run here: device thor is a cuda device" in out
+    assert "does not run here: impl " in out
+    assert " runs on cpu, device thor is cuda" in out
+
+
+@pytest.mark.parametrize(
+    ("emulate", "said"),
+    [
+        ((), "does not run here: device thor is a cuda device"),
+        (("fp8_static",), "emulated on cpu in the place of thor"),
+    ],
+    ids=["not_emulated", "emulated"],
+)
+def test_cell_of_an_absent_device_tells_what_is_shown_here(
+    frt: Frt, monkeypatch: pytest.MonkeyPatch, emulate: tuple[str, ...], said: str
+) -> None:
+    registry = Registry.load()
+    entry = registry.impls["decoder_ffn/torch_fp8"]
+    both = replace(entry, impl=replace(entry.impl, devices=("cpu", "cuda"), emulate=emulate))
+    known = replace(registry, impls={"decoder_ffn/torch_fp8": both})
+    monkeypatch.setattr(Registry, "load", lambda: known)
+    assert said in frt("explain", "decoder_ffn-torch_fp8-qwen3-fp8_static-thor")[1]
 
 
 def test_unknown_part_is_named_with_the_nearest(frt: Frt, cell: str) -> None:

@@ -20,6 +20,7 @@ from pytest_frt.contracts.verdict import Measured, NotRun, Pass, Verdict
 from pytest_frt.expand import NotSupported
 from pytest_frt.rules.fold import RECORD_GATES
 from pytest_frt.run.config import RunConfig
+from pytest_frt.run.emulation import Elsewhere
 from pytest_frt.run.evidence import BOUND, keep
 from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan
 from pytest_frt.run.results import GateResult, Member, UnionResult
@@ -49,7 +50,7 @@ def certs_world() -> Any:
     return module
 
 
-def planned(name: str) -> RecordPlan:
+def planned(name: str, *, emulated: bool = False) -> RecordPlan:
     """Return the plan of a record key id."""
     key = RecordKey.parse(name)
     cell, folder = key.cell, "/nowhere"
@@ -63,7 +64,7 @@ def planned(name: str) -> RecordPlan:
     unit = UnitRef(
         cell.structure, folder, cell.impl, folder, cell.scheme, folder, "acme/none", folder, "0" * 64, (1, 8)
     )
-    return RecordPlan(key, host, spec, unit)
+    return RecordPlan(key, host, spec, unit, emulated)
 
 
 def unions_of(records: tuple[RecordPlan, ...]) -> tuple[UnionPlan, ...]:
@@ -153,9 +154,13 @@ def _scenario() -> dict[str, Any]:
 def pytest_frt_plan() -> RunPlan:
     """Plan the records of the scenario."""
     scenario = _scenario()
-    records = tuple(planned(name) for name in scenario["records"])
+    stood_in = scenario.get("emulated", ())
+    records = tuple(planned(name, emulated=name in stood_in) for name in scenario["records"])
+    keys = [record.key for record in records if record.emulated]
+    away = tuple(dict.fromkeys(key.cell.device for key in keys))
+    there = tuple(Elsewhere(key, "acme/none", emulated=True) for key in keys)
     absent = tuple(NotSupported(Cell.parse(cell), why) for cell, why in scenario.get("absent", {}).items())
-    return RunPlan(records, unions_of(records), absent)
+    return RunPlan(records, unions_of(records), absent, elsewhere=there, away=away)
 
 
 def pytest_frt_judge(progress: Any, settings: RunConfig) -> FakeJudge:

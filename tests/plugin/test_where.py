@@ -154,6 +154,7 @@ def test_report_holds_to_its_schema_and_keeps_the_place_of_the_key_to_itself(sta
     schema = json.loads(resources.files("pytest_frt.schemas").joinpath("report.schema.json").read_text())
     assert [fault.message for fault in Draft202012Validator(schema).iter_errors(report)] == []
     totals = {"asked": 3, "supported": 2, "judged": 2, "correct": 2, "certified": 1, "waived": 0}
+    totals |= {"emulated": 0, "emulated_correct": 0}
     assert report["totals"] == totals
     gates = report["records"][0]["gates"]["net_win"]["proven"]["gates"]
     (net_win,) = (gate for gate in gates if gate["name"] == "latency.net_win")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +38,16 @@ from pytest_frt.sdk import Impl
 
 IMPL = Impl(
     name="{name}", structure="{structure}", version=1, schemes={schemes}, kernel="a/b",
-    rows={{scheme: (1, 8) for scheme in ()}}, devices={devices},
+    rows={{scheme: (1, 8) for scheme in ()}}, devices={devices}, emulate={emulate},
 )
 """
 
 
-def impl(name: str, structure: str, schemes: tuple[str, ...], devices: tuple[str, ...]) -> dict[str, str]:
+def impl(
+    name: str, structure: str, schemes: tuple[str, ...], devices: tuple[str, ...], emulate: tuple[str, ...] = ()
+) -> dict[str, str]:
     rows = dict.fromkeys(schemes, (1, 8))
-    text = IMPL.format(name=name, structure=structure, schemes=schemes, devices=devices)
+    text = IMPL.format(name=name, structure=structure, schemes=schemes, devices=devices, emulate=emulate)
     return {f"impls/{structure}/{name}.py": text.replace("{scheme: (1, 8) for scheme in ()}", repr(rows))}
 
 
@@ -59,6 +61,7 @@ def registry(install: Install, toy: Files, structure_files: Files, host_files: F
         **impl("knit", "yarn", ("exact", "loose"), ("cpu",)),
         **impl("warp", "yarn", ("exact",), ("cuda",)),
         **impl("knit", "toy", ("absent",), ("cpu",)),
+        **impl("both", "toy", ("exact", "loose"), ("cpu", "cuda"), ("loose",)),
     }
     install("acme", files)
     found = Registry.load()
@@ -76,6 +79,8 @@ def shown(rows: tuple[Planned | NotSupported, ...]) -> dict[str, str]:
 
 def test_all_is_every_cell_that_declarations_allow(registry: Registry) -> None:
     assert shown(expand(ask(host="all"), registry, CPU)) == {
+        "toy-both-box-exact-cpu": "",
+        "toy-both-box-loose-cpu": "",
         "toy-fast-box-exact-cpu": "",
         "toy-knit-box-absent-cpu": "scheme absent is not installed",
         "yarn-knit-box-exact-cpu": "",
@@ -88,21 +93,26 @@ def test_all_is_every_cell_that_declarations_allow(registry: Registry) -> None:
 
 
 def test_filters_keep_then_drop(registry: Registry) -> None:
-    asked = ask(host="b*", structure=("yarn", "t*"), not_impl="wa*", not_scheme=("exact", "absent"))
+    asked = ask(host="b*", structure=("yarn", "t*"), not_impl=("wa*", "both"), not_scheme=("exact", "absent"))
     assert shown(expand(asked, registry, CPU)) == {"yarn-knit-box-loose-cpu": ""}
 
 
 def test_absent_device_is_a_row_and_never_a_cell(registry: Registry) -> None:
-    rows = expand(ask(host="box", impl="knit", structure="yarn", device="thor"), registry, CPU)
-    assert {row.cell.device for row in rows} == {"thor"}
-    assert {type(row) for row in rows} == {NotSupported}
-    assert set(shown(rows).values()) == {"device thor is a cuda device, this is cpu Toy CPU"}
+    (row,) = expand(ask(host="box", impl="warp", device="thor"), registry, CPU)
+    said = "device thor is a cuda device, this is cpu Toy CPU; impl warp declares no emulation of exact"
+    assert row == NotSupported(row.cell, said, absent=True)
+
+
+def test_impl_that_does_not_run_on_the_kind_of_an_absent_device_says_so(registry: Registry) -> None:
+    (row,) = expand(ask(host="box", impl="knit", structure="yarn", scheme="loose", device="thor"), registry, CPU)
+    assert row == NotSupported(row.cell, "impl knit runs on cpu, device thor is cuda")
 
 
 def test_reason_speaks_of_the_device_of_its_kind(registry: Registry) -> None:
     (row,) = expand(ask(host="box", impl="warp", device="thor"), registry, (CPU, GPU))
     assert shown((row,)) == {
-        "yarn-warp-box-exact-thor": "device thor needs name *Thor*, this machine shows NVIDIA H200 NVL"
+        "yarn-warp-box-exact-thor": "device thor needs name *Thor*, this machine shows NVIDIA H200 NVL; "
+        "impl warp declares no emulation of exact"
     }
 
 
@@ -112,16 +122,42 @@ def test_present_devices_are_the_default(registry: Registry) -> None:
     assert planned == {"h200"}
 
 
-def test_emulated_device_is_marked(registry: Registry, install: Install) -> None:
-    text = "name: slate\nkind: cuda\nmatch: {name: '*Slate*'}\nemulate: [loose]\n"
-    install("stone", {"devices/slate.yaml": text})
-    devices = {**registry.devices, "slate": Registry.load().devices["slate"]}
-    asked = ask(host="box", structure="yarn", impl="knit", device="slate")
-    rows = expand(asked, Registry(registry.structures, registry.impls, registry.hosts, devices, registry.schemes), CPU)
+@pytest.fixture
+def slate(registry: Registry, install: Install) -> Registry:
+    """Return the registry with an absent device that admits the emulation of ``loose``."""
+    install("stone", {"devices/slate.yaml": "name: slate\nkind: cuda\nmatch: {name: '*Slate*'}\nemulate: [loose]\n"})
+    return replace(registry, devices={**registry.devices, "slate": Registry.load().devices["slate"]})
+
+
+def test_absent_device_is_emulated_where_impl_and_device_say_so(slate: Registry) -> None:
+    rows = expand(ask(host="box", structure="toy", impl="both", device="slate"), slate, CPU)
     assert {row.cell.scheme: isinstance(row, Planned) and row.emulated for row in rows} == {
         "exact": False,
         "loose": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        ("thor", "device thor admits no emulation of loose"),
+        ("sla*", "--frt-device=slate emulates its numerics"),
+    ],
+    ids=["device_does_not_admit_it", "device_by_a_glob"],
+)
+def test_absent_device_is_not_emulated(slate: Registry, device: str, said: str) -> None:
+    asked = ask(host="box", structure="toy", impl="both", scheme="loose", device=device)
+    (row,) = expand(asked, slate, CPU)
+    assert isinstance(row, NotSupported)
+    assert row.reason.endswith(f"; {said}")
+    assert row.absent
+
+
+def test_present_device_is_never_emulated(slate: Registry) -> None:
+    there = replace(GPU, name="Slate")
+    rows = expand(ask(host="box", structure="toy", impl="both", device="slate"), slate, (CPU, there))
+    assert {type(row) for row in rows} == {Planned}
+    assert not any(isinstance(row, Planned) and row.emulated for row in rows)
 
 
 @pytest.mark.parametrize(

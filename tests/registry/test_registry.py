@@ -59,6 +59,21 @@ SPOILS = {
     "impl_does_not_parse": ("impls/toy/fast.py", lambda text: text + "(", "not readable as Python"),
     "impl_by_position": ("impls/toy/fast.py", swap('name="fast"', '"fast"'), "keyword"),
     "impl_without_rows": ("impls/toy/fast.py", swap('{"exact": (1, 8)}', "{}"), "rows"),
+    "impl_emulates_another_scheme": (
+        "impls/toy/fast.py",
+        swap('devices=("cpu",)', 'devices=("cpu", "cuda"), emulate=("loose",)'),
+        "emulate name ['loose']",
+    ),
+    "impl_emulates_nothing_else": (
+        "impls/toy/fast.py",
+        swap('devices=("cpu",)', 'emulate=("exact",)'),
+        "devices are cpu",
+    ),
+    "impl_cannot_stand_in": (
+        "impls/toy/fast.py",
+        swap('devices=("cpu",)', 'devices=("cuda",), emulate=("exact",)'),
+        "devices are cuda",
+    ),
     "structure_breaks_schema": ("catalog/toy/structure.yaml", swap("version: 1", ""), "version"),
     "reference_missing": ("catalog/toy/reference.py", None, "reference.py is missing"),
     "host_not_utf8": ("hosts/box/host.yaml", swap("A toy", "\udcff"), "UTF-8"),

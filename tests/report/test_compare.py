@@ -59,6 +59,27 @@ def test_rule_at_one_gate(now: Verdict, rule: str, said: str) -> None:
     assert all((one.subject, one.rule) == (NAME, rule) for one in found)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_a_cpu_showed_in_the_place_of_a_device_is_held_against_nothing_of_the_device(*, whole: bool) -> None:
+    stood_in = Seen(Outcome.NOT_SUPPORTED, {"parity": parity(0.0019).measured}, frozenset({"parity"}), emulated=True)
+    device, emulated = (Earlier("r", {NAME: one}, "cpu") for one in (BEFORE, stood_in))
+    rules = (parse("outcome"), parse("parity:10%"))
+    found = compare.compare(device, emulated, rules, whole=whole)
+    assert [one.text for one in found] == (["CERTIFIED before, emulated now"] if whole else [])
+    assert compare.compare(emulated, device, rules, whole=whole) == ()
+    assert compare.like(device, {NAME}).seen == {}
+
+
+def test_what_a_cpu_showed_is_held_against_what_it_showed_before() -> None:
+    before, now = (
+        Earlier("r", {NAME: Seen(word, {"parity": numbers.measured}, frozenset(), emulated=True)}, "cpu")
+        for word, numbers in ((Outcome.NOT_SUPPORTED, parity(0.0005)), (Outcome.REFUSED, parity(0.0019)))
+    )
+    found = compare.compare(before, now, (parse("outcome"), parse("parity:10%")), whole=True)
+    assert found[0].text == "NOT_SUPPORTED before, REFUSED now"
+    assert len(found) == len(("outcome", "parity"))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -27,6 +27,18 @@ def test_severest_outcome_first_then_worst_margin(build: Builder, slow: Callable
     assert "".join(row.record[0] for row in rows(build.collected)) == "fedcba"
 
 
+@pytest.mark.parametrize("width", [80, 160], ids=["blocks", "table"])
+@pytest.mark.parametrize("refused", [True, False], ids=["refused", "holds"])
+def test_row_of_an_absent_device_is_marked_whatever_it_came_to(build: Builder, width: int, *, refused: bool) -> None:
+    name = f"decoder_ffn-fast-{TAIL}"
+    build.record(name, **{"parity": Refusal("parity", "nan", "NaN")} if refused else {})
+    build.collected.emulated = {name: "thor"}
+    text = " ".join("\n".join(render(rows(build.collected), width)).split())
+    assert "emulated on cpu" in text
+    assert "its speed" in text
+    assert "CERTIFIED" not in text
+
+
 @pytest.mark.parametrize("width", [60, 80, 121, 122, 160, 240])
 def test_every_line_fits_the_terminal(build: Builder, slow: Callable[[float], Refusal], width: int) -> None:
     build.record(build.long, net_win=slow(0.97))

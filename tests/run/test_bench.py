@@ -13,12 +13,14 @@ import pytest
 from pytest_frt.contracts.evidence import Check
 from pytest_frt.contracts.verdict import Crashed, Inconclusive, Invalid, NotRun, Pass, Refusal, Verdict
 from pytest_frt.devices.probe import machine_facts
+from pytest_frt.errors import EvidenceError
 from pytest_frt.registry import Provider, Registry
-from pytest_frt.rules.fold import RECORD_GATES
+from pytest_frt.rules.fold import RECORD_GATES, fold
 from pytest_frt.run import evidence
 from pytest_frt.run.bench import Bench
 from pytest_frt.run.config import RunConfig, Selection
-from pytest_frt.run.plan import RecordPlan, plan_run
+from pytest_frt.run.custody import Sources
+from pytest_frt.run.plan import RecordPlan, RunPlan, UnionPlan, plan_run
 from pytest_frt.run.progress import Silent
 from pytest_frt.run.settle import required_checks
 from pytest_frt.run.stages import Tried, Witnessed
@@ -92,9 +94,11 @@ class Clock:
 
     def __init__(self, evidence: Any, during: Callable[[], object] = lambda: None) -> None:
         self._evidence, self._during = evidence, during
+        self.entrants: list[str] = []
 
     def judge(self, _course: Any, entrants: Sequence[Any]) -> dict[str, Any]:
         self._during()
+        self.entrants += [one.name for one in entrants]
         return {one.name: (Pass("net_win"), self._evidence) for one in entrants}
 
     def close(self) -> None:
@@ -170,6 +174,41 @@ def test_timed_pairs_are_kept_although_nothing_was_won(judged: Callable[..., Jud
     assert result.evidence is not None
     assert evidence.read(tmp_path / "out" / result.evidence.name).sha256 == result.evidence.sha256
     assert result.proven is None
+
+
+def elsewhere(record: RecordPlan, *, emulated: bool) -> RecordPlan:
+    """Return the same record as one of a device that is not here."""
+    cell = replace(record.key.cell, device="thor")
+    return replace(record, key=replace(record.key, cell=cell), emulated=emulated)
+
+
+def test_emulated_record_is_correct_and_neither_timed_nor_proven(judged: Callable[..., Judged]) -> None:
+    one = judged()
+    one.record = replace(one.record, emulated=True)
+    one.bench._clock = Clock(None, lambda: pytest.fail("timed"))  # type: ignore[assignment]
+    found = fold(list(one.verdicts().values()))
+    assert (found.outcome, found.gate, found.reason, found.correct) == ("NOT_SUPPORTED", "net_win", "emulated", True)
+    assert one.bench.judge(one.record, "net_win").proven is None
+    assert one.bench.union(UnionPlan("both", (one.record,))).verdict == NotRun("union", "no record of it was certified")
+
+
+def test_emulated_record_shares_no_timing(judged: Callable[..., Judged], toy: Any) -> None:
+    one, timed = judged(), Clock(toy.timing(1.0))
+    one.bench._plan = RunPlan((one.record, elsewhere(one.record, emulated=True)), (), ())
+    one.bench._clock = timed  # type: ignore[assignment]
+    one.bench._time_group(one.record)
+    assert timed.entrants == [one.record.id]
+
+
+def test_record_of_a_device_that_is_not_here_cannot_be_proven_even_if_taken_for_present(
+    judged: Callable[..., Judged], toy: Any
+) -> None:
+    one = judged()
+    one.bench._clock = Clock(toy.timing(1.3))  # type: ignore[assignment]
+    away = elsewhere(one.record, emulated=False)
+    one.bench._plan, one.bench._sources = RunPlan((away,), (), ()), Sources(one.bench._registry, [away])
+    with pytest.raises(EvidenceError, match="nothing can be stated of thor here: device thor is a cuda device"):
+        one.bench.judge(away, "net_win")
 
 
 def test_kept_record_is_not_timed_again_for_its_union(

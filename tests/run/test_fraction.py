@@ -18,7 +18,7 @@ FIXED = [4, 3, 4, 4, 1, 1]
 
 
 def planned(names: list[str]) -> RunPlan:
-    records: Any = tuple(SimpleNamespace(id=name) for name in names)
+    records: Any = tuple(SimpleNamespace(id=name, emulated=False) for name in names)
     whole = UnionPlan("all", records)
     return RunPlan(records, (whole, *(UnionPlan(one.id, (one,)) for one in records)), ())
 

@@ -13,7 +13,8 @@ from pytest_frt.contracts.device import DeviceFacts
 from pytest_frt.errors import UsageFault
 from pytest_frt.registry import Registry
 from pytest_frt.run.config import RunConfig, Selection
-from pytest_frt.run.plan import RunPlan, default_size, plan_run
+from pytest_frt.run.plan import RunPlan, plan_run
+from pytest_frt.run.regimes import default_size
 
 CPU = DeviceFacts("cpu", "x86_64", "Toy CPU", ("avx2",), 2, "mkl")
 ONE = {"host": "qwen3", "structure": "decoder_ffn", "impl": "torch_packed", "scheme": "w16a32"}

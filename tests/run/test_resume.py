@@ -259,6 +259,16 @@ def test_worker_keeps_what_its_controller_keeps_or_says_why_not(before: Before) 
         resume(before.plan, replace(before.config, seed=9), before.registry, only=[before.name])
 
 
+def test_emulated_record_is_never_kept(before: Before) -> None:
+    before.state()
+    plan = replace(before.plan, records=tuple(replace(one, emulated=True) for one in before.plan.records))
+    found = resume(plan, before.config, before.registry).resumed
+    assert found is not None
+    assert (found.kept, found.again) == ((), {before.name: "emulated on cpu: what is stated of cpu holds there"})
+    with pytest.raises(EvidenceError, match="kept by the controller"):
+        resume(plan, before.config, before.registry, only=[before.name])
+
+
 def test_empty_directory_judges_everything(before: Before) -> None:
     kept, why = before.resumed(out=str(before.out / "nowhere"))
     assert (kept, why) == ([], f"no certificate of it lies below {before.out / 'nowhere'}")

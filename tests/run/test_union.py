@@ -84,7 +84,7 @@ class Trial:
             alone = Settling(toy.Stages([toy.Answer()]), toy.question(record.unit), found, lifecycle=True).run()
             passed.append((record, alone, toy.timing(self.speeds[impl])))
         config, stages, clock = Settings(comparison, str(self.out)), self.stages, self.clock
-        unions: Any = Unions(config, Bench(Registry(), 1, 0), stages, clock, lambda _: ())  # type: ignore[arg-type]
+        unions: Any = Unions(config, Bench(Registry.load(), 1, 0), stages, clock, lambda _: ())  # type: ignore[arg-type]
         against = [record for record, _, _ in passed for impl in rivals if record.key.cell.impl == impl]
         others = [toy.record("null_impl", record.key.cell.structure) for record in against]
         result: UnionResult = unions.judge("toy-cpu", passed, found, contested([*against, *others]))
