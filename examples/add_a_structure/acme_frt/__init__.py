@@ -1,0 +1,1 @@
+"""Entries of pytest-frt. Nothing here is executed when they are listed."""
