@@ -5,26 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import torch
+from pytest_frt.catalog._shared.conditions import conditioned_cases  # type: ignore[import-not-found]
 from pytest_frt.catalog._shared.near import NearMiss  # type: ignore[import-not-found]
-from pytest_frt.catalog._shared.rows import MOST_ROWS, OUTLIER, Case, row_cases  # type: ignore[import-not-found]
-from torch import Tensor
-
-
-def _conditions(width: int, seed: int, dtype: torch.dtype) -> dict[str, Tensor]:
-    generator = torch.Generator().manual_seed(seed + 1)
-    plain = torch.randn(1, width, generator=generator).to(dtype)
-    one_hot, outlier = torch.zeros_like(plain), plain.clone()
-    one_hot[0, width // 3] = 1
-    outlier[0, width // 2] *= OUTLIER
-    return {
-        "cond_zero": torch.zeros_like(plain),
-        "cond_one_hot": one_hot,
-        "cond_outlier": outlier,
-        "cond_negative": -plain.abs(),
-        # One unit in the last place: an implementation that looks conditions up must not take these two for one.
-        "cond_next": torch.nextafter(plain, torch.full_like(plain, torch.inf)),
-        "cond_plain": plain,
-    }
+from pytest_frt.catalog._shared.rows import MOST_ROWS, Case  # type: ignore[import-not-found]
 
 
 def cases(
@@ -36,7 +19,7 @@ def cases(
     dtype: torch.dtype = torch.float32,
     most_rows: int = MOST_ROWS,
 ) -> Iterator[Case]:
-    """Yield named inputs ``x[..., D]`` and ``cond[1, C]``: every row case under one condition, few rows under others.
+    """Yield named inputs ``x[..., D]`` and ``cond[1, C]``; see ``conditioned_cases``.
 
     Args:
         dims: Symbol to size; ``D`` and ``C`` are used.
@@ -46,13 +29,7 @@ def cases(
         dtype: Boundary dtype.
         most_rows: Largest row count drawn.
     """
-    conditions = _conditions(dims["C"], seed, dtype)
-    count = min(max(rows[0], 1), most_rows)
-    x = torch.randn(count, dims["D"], generator=torch.Generator().manual_seed(seed + 2)).to(dtype)
-    for case in row_cases(dims["D"], rows, seed=seed, dtype=dtype, most_rows=most_rows):
-        yield Case(case.name, {**case.inputs, "cond": conditions["cond_plain"]})
-    for name, cond in conditions.items():
-        yield Case(name, {"x": x, "cond": cond})
+    yield from conditioned_cases(dims, rows, seed=seed, dtype=dtype, most_rows=most_rows)
 
 
 def near_misses(variant: Mapping[str, str]) -> Iterator[NearMiss]:

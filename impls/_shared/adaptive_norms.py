@@ -1,4 +1,4 @@
-"""What a bound adaptive norm computes around its projection. Parts register no parameter and no buffer."""
+"""What bound adaptive norms compute around their projections. Parts register no parameter and no buffer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from torch.nn import functional as F
 from pytest_frt.sdk import BindSeat, Impl, Refusal, Scales
 
 from .layer_packer import packer
+from .seam_modules import SiblingProjections
 
 PIECES: Final = {"scale_shift_gate": 3, "scale_shift": 2}
+MODULATED: Final = {"norm": "layer", "style": "scale_shift", "conditioning": "silu"}
+"""The adaptive norm that a modulated chain starts with."""
+READERS: Final = {"qkv": "qkv", "q_only": "q"}
+"""Fan-out to the projections that read the norm."""
 
 
 class AdaptiveNorm(nn.Module):
@@ -53,3 +58,29 @@ def bind_adaptive_norm(
     if isinstance(packing, Refusal):
         return packing
     return AdaptiveNorm(packing.pack(("w_style",), "cond", ("b_style",)), seat.variant, seat.constants["eps"])
+
+
+class ModulatedProjections(nn.Module):
+    """An adaptive norm and the projections that read it: ``x[..., D], cond[1, C] -> [..., D], [..., N_1], ...``."""
+
+    def __init__(self, norm: AdaptiveNorm, siblings: SiblingProjections) -> None:
+        super().__init__()
+        self.norm, self.siblings = norm, siblings
+
+    def forward(self, x: Tensor, cond: Tensor) -> tuple[Tensor, ...]:
+        """Return the modulated rows and each projection of them."""
+        n: Tensor = self.norm(x, cond)
+        return (n, *self.siblings(n))
+
+
+def bind_modulated_chain(
+    impl: Impl, seat: BindSeat, scales: Scales, kernel: ModuleType, layers: Mapping[str, str]
+) -> ModulatedProjections | Refusal:
+    """Bind a modulated norm and the projections that read it, which become one matmul."""
+    packing = packer(impl, seat, scales, kernel, layers=layers, transposed=True)
+    if isinstance(packing, Refusal):
+        return packing
+    readers = READERS[seat.variant["fanout"]]
+    merged = packing.pack([f"w_{name}" for name in readers], "n", [f"b_{name}" for name in readers])
+    norm = AdaptiveNorm(packing.pack(("w_cond",), "cond", ("b_cond",)), MODULATED, seat.constants["eps"])
+    return ModulatedProjections(norm, SiblingProjections(merged, [seat.dims[f"N{name}"] for name in readers]))

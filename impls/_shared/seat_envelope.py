@@ -63,8 +63,9 @@ def _rows(impl: Impl, seat: BindSeat) -> Iterator[Refusal]:
 
 
 def _dims(impl: Impl, seat: BindSeat) -> Iterator[Refusal]:
+    present = seat.dims  # without the sizes of slots that its variant lacks
     for symbol, (low, high) in impl.dims.items():
-        size = seat.dims[symbol]
+        size = present.get(symbol, low)
         if not low <= size <= high:
             op, limit = (">=", low) if size < low else ("<=", high)
             yield refuse(
@@ -73,10 +74,10 @@ def _dims(impl: Impl, seat: BindSeat) -> Iterator[Refusal]:
                 Measured(f"dims.{symbol}", size, op, limit, 1),
             )
     for symbol, divisor in impl.multiples.items():
-        if remainder := seat.dims[symbol] % divisor:
+        if remainder := present.get(symbol, divisor) % divisor:
             yield refuse(
                 "envelope",
-                f"{symbol} is {seat.dims[symbol]}, {impl.name} takes multiples of {divisor}",
+                f"{symbol} is {present[symbol]}, {impl.name} takes multiples of {divisor}",
                 Measured(f"dims.{symbol} % {divisor}", remainder, "<=", 0, 1),
             )
 

@@ -19,11 +19,13 @@ class TensorSpec:
         shape: The first axis is ``M`` for a tensor with a row per row of the first input, and ``1`` for one that
             belongs to the whole call.
         where: Variant axis to the value under which the tensor exists; empty for always (outputs).
+        relayed: True for what the producer of a pair returns and its consumers read (the first output).
     """
 
     name: str
     shape: tuple[str, ...]
     where: dict[str, str] | None = None
+    relayed: bool = False
 
     def exists(self, variant: Mapping[str, str]) -> bool:
         """Return whether a seat of this variant has the tensor."""
@@ -73,10 +75,13 @@ class SeamRule:
         points: Point name to the child whose input is the point; ``""`` is the module itself.
         constants: Scalar name to ``child.attribute`` (or ``=number``).
         sizes: Symbol to what it is by sizes that the slots give, e.g. ``{"D": "S/3"}``.
-        join: Pairs only. ``fanout``: each place returns its own output; ``chain``: the producer returns the result, the
+        join: Pairs only. ``fanout``: each place reads the one input and returns its own output; ``relay``: likewise,
+            with consumers that read what the producer returned; ``chain``: the producer returns the result, the
             consumer hands it on.
         min_elements: Smallest count of matmul weight elements worth a seat.
         remaining: True when the rule takes only modules that no seat of another rule covers.
+        shares: True when what a seat of this rule covers still counts as remaining: either may serve a host, as a unit
+            that spans several layers or one that pays in loops alone.
         layer: What must own the slots that say what is computed: ``linear`` (matmul slots; ``x w' + b``), ``patches``
             (matmul slots; a convolution that meets every element once, its kernel read as ``[out, everything
             else]``) or ``norm`` (norm slots; it has an epsilon and vectors).
@@ -95,6 +100,7 @@ class SeamRule:
     join: str = ""
     min_elements: int = 0
     remaining: bool = False
+    shares: bool = False
     sizes: dict[str, str] | None = None
     layer: str = "linear"
     apart: tuple[str, ...] = ()
@@ -147,6 +153,11 @@ class Structure:
     folder: str
     discovery: tuple[Limit, ...] = ()
     rowwise: bool = False
+
+    @property
+    def relays(self) -> bool:
+        """True when the consumers of a pair read what its producer returned."""
+        return self.outputs[0].relayed
 
     def returned(self, variant: Mapping[str, str]) -> tuple[TensorSpec, ...]:
         """Return the outputs that a seat of this variant has."""

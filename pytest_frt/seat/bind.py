@@ -39,6 +39,7 @@ class BoundSeat:
         sides: Size of the last axis of every further input; such a tensor belongs to the whole call.
         per_call: Whether each output belongs to the whole call; empty when none does.
         axes: Axes that the first input must have, 0 for any number.
+        relays: Whether the consumers of a pair read what its producer returned.
     """
 
     facts: SeatFacts
@@ -51,6 +52,7 @@ class BoundSeat:
     sides: tuple[int, ...] = ()
     per_call: tuple[bool, ...] = ()
     axes: int = 0
+    relays: bool = False
 
     def shapes(self, x: Tensor) -> list[tuple[int, ...]]:
         """Return the shape of every output of a call with the first input ``x``."""
@@ -111,7 +113,7 @@ def bind_unit(  # noqa: PLR0913 (a name for each)
             returned = structure.returned(one.variant)
             outputs = tuple(evaluate(spec.shape[-1], one.dims) for spec in returned)
             per_call = tuple(spec.per_call for spec in returned)
-            beside = (tuple(sides), per_call, _axes(model, one))
+            beside = (tuple(sides), per_call, _axes(model, one), structure.relays)
             bound.append(BoundSeat(one, answer, width, outputs, rows, declared.name, scheme, *beside))
     return tuple(bound), tuple(refused)
 

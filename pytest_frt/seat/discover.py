@@ -43,6 +43,7 @@ class _Search:
     exclude: dict[str, str]
     paths: dict[int, list[str]]
     seats: list[SeatFacts] = field(default_factory=list)
+    claimed: list[str] = field(default_factory=list)
     refused: dict[tuple[str, str], Refused] = field(default_factory=dict)
 
     def excluded(self, path: str) -> str:
@@ -62,8 +63,8 @@ class _Search:
         return tree.under_any(path, self.places())
 
     def overlaps(self, path: str, structure: str = "") -> bool:
-        """Return whether ``path`` shares modules with a seat (of ``structure``, or of any)."""
-        places = self.places(structure)
+        """Return whether ``path`` shares modules with a seat of ``structure``, or with any that claims them."""
+        places = self.places(structure) if structure else self.claimed
         return tree.under_any(path, places) or any(tree.under(place, path) for place in places)
 
     def offer(self, candidate: Candidate) -> None:
@@ -81,6 +82,7 @@ class _Search:
         match found:
             case SeatFacts():
                 self.seats.append(found)
+                self.claimed += () if candidate.rule.shares else found.seat.places
                 self.refused.pop(key, None)
             case Refused():
                 if key not in self.refused or self.refused[key].stage < found.stage:

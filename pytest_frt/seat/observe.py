@@ -64,6 +64,7 @@ class _Watch:
     Attributes:
         facts: The seat.
         fanout: True when each place of a pair returns an output of its own, False when the places form a chain.
+        relays: True when later places read what the first returned.
         inputs: Inputs of the structure; those after the first must have one row.
         order: Places in the order of the first complete round.
         called: Places called in the running round.
@@ -75,6 +76,7 @@ class _Watch:
 
     facts: SeatFacts
     fanout: bool
+    relays: bool = False
     inputs: int = 1
     calls: int = 0
     rows: list[int] = field(default_factory=list)
@@ -119,9 +121,10 @@ class _Watch:
         if not tensors:
             self.faults.setdefault(f"{place} is called without a tensor")
             return
-        expected = self.given if self.fanout else self.made
+        own = self.fanout and not self.relays
+        expected = self.given if own else self.made
         if not isinstance(expected, Tensor) or not _same(tensors[0], expected):
-            what = "another tensor than" if self.fanout else "something else than the output of"
+            what = "another tensor than" if own else "something else than the output of"
             self.faults.setdefault(f"{place} reads {what} {producer}")
         elif not all(_same(other, self.given) for other in tensors[1:]):
             self.faults.setdefault(f"{place} is given a tensor that is not the input of {producer}")
@@ -189,7 +192,7 @@ def observe(
     """
     by_name = {structure.name: structure for structure in structures}
     watches = [
-        _Watch(seat, len(of.outputs) == len(seat.seat.places), len(of.inputs))
+        _Watch(seat, len(of.returned(seat.variant)) == len(seat.seat.places), of.relays, len(of.inputs))
         for seat in seats
         for of in [by_name[seat.structure]]
     ]
@@ -198,12 +201,13 @@ def observe(
         producer, *others = watch.facts.seat.places
         before.append((producer, watch.first))
         before += [(place, partial(watch.later, place)) for place in others]
-    chains = [watch for watch in watches if len(watch.facts.seat.places) > 1 and not watch.fanout]
+    pairs = [watch for watch in watches if len(watch.facts.seat.places) > 1]
+    chains = [watch for watch in pairs if not watch.fanout]
     for watch in chains:
         places = watch.facts.seat.places
         around = [path for path, _ in model.named_modules() if not any(_related(path, place) for place in places)]
         before += [(path, partial(watch.read, path)) for path in around]
-    after = [(watch.facts.seat.places[0], watch.returned) for watch in chains]
+    after = [(watch.facts.seat.places[0], watch.returned) for watch in pairs if watch.relays or not watch.fanout]
     with torch.no_grad(), watching(model, before, after):
         run()
     return tuple(watch.observation() for watch in watches)

@@ -1,4 +1,4 @@
-"""Pairs: one producer computes for all members; a consumer hands its part on only for the very input it belongs to."""
+"""Pairs: one producer computes for all members; a consumer hands its part on only for the very tensor it belongs to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling
 
 from pytest_frt.errors import GuardRefused
-from pytest_frt.seat.guard import Guard, inputs_of, version_of
+from pytest_frt.seat.guard import Guard, input_names, inputs_of, version_of
 from pytest_frt.seat.ledger import Admission
 from pytest_frt.seat.module import SeatModule
 
@@ -25,8 +25,9 @@ class Ticket:
     """What a producer computed in one call and has not handed on yet.
 
     Attributes:
-        x: The producer's input, kept so that its storage cannot be taken by another tensor.
-        version: Its in-place version when it was read.
+        x: What consumers must be given: the producer's input, or what it returned where that is relayed. Kept, so that
+            its storage cannot be taken by another tensor.
+        version: Its in-place version when it was read or made.
         outputs: Output per place; None once handed on. A chain has one, its result.
         result_version: In-place version of a chain's result.
     """
@@ -42,26 +43,30 @@ class Exchange:
     """Where the members of one pair meet. Tickets are kept per thread, so that threads cannot take each other's.
 
     Attributes:
-        impl: The impl's forward: ``x`` to one tensor (chain) or one per place (fanout).
+        impl: The impl's forward: the producer's inputs to one tensor (chain) or one per place (fanout).
         places: Places of the seat, producer first.
         fanout: Whether every place has an output of its own.
+        relays: Whether consumers read what the producer returned.
         tickets: Thread to its pending ticket.
+        unserved: Threads whose producer ran in the host last: its consumers do so too.
         handed: Thread to the chain result that was handed on last.
     """
 
-    impl: Callable[[Tensor], Any]
+    impl: Callable[..., Any]
     places: tuple[str, ...]
     fanout: bool
+    relays: bool = False
     tickets: dict[int, Ticket] = field(default_factory=dict)
+    unserved: set[int] = field(default_factory=set)
     handed: dict[int, ReferenceType[Tensor]] = field(default_factory=dict)
 
-    def produce(self, x: Tensor) -> Tensor:
+    def produce(self, x: Tensor, *sides: Tensor) -> Tensor:
         """Run the impl and return the producer's own output; keep the others, or the chain's result, for the consumers.
 
         Raises:
             GuardRefused: the impl did not return one tensor per place, or one for a chain.
         """
-        answer = self.impl(x)
+        answer = self.impl(x, *sides)
         outputs: list[Tensor | None] = list(answer) if isinstance(answer, tuple) else [answer]
         first, wanted = outputs[0], len(self.places) if self.fanout else 1
         if first is None or len(outputs) != wanted:
@@ -71,12 +76,15 @@ class Exchange:
             )
         if self.fanout:
             outputs[0] = None
-        self.tickets[_thread()] = Ticket(x, _version(x), outputs, _version(first))
+        given = first if self.relays else x
+        self.tickets[_thread()] = Ticket(given, _version(given), outputs, _version(first))
+        self.unserved.discard(_thread())
         return first
 
     def clear(self) -> None:
         """Forget the pending ticket: the host produces this time."""
         self.tickets.pop(_thread(), None)
+        self.unserved.add(_thread())
 
     def pending(self) -> Ticket | None:
         """Return this thread's ticket."""
@@ -86,15 +94,26 @@ class Exchange:
         """Hand one output on, once: a second call gets None. The last one closes the ticket."""
         output, ticket.outputs[index] = ticket.outputs[index], None
         if all(one is None for one in ticket.outputs):
-            self.clear()
+            self.tickets.pop(_thread(), None)
         return output
+
+    def owes(self, x: Tensor, guard: Guard) -> bool:
+        """Report whether a call of a consumer that finds no ticket is one that the impl should have answered.
+
+        Where consumers read the producer's own input, that input says so. What is relayed does not say whether it was
+        made in the host: the producer's last call does.
+        """
+        if self.relays:
+            return _thread() not in self.unserved
+        return guard.examine(x) is Admission.SERVED
 
 
 class ConsumingSeat(SeatModule):
     """A consumer: hands the producer's output on, or runs its host module.
 
-    In a fanout it takes the producer's own input and returns its own output. In a chain it takes the producer's result
-    (and, with a residual, the producer's input) and returns that result by identity.
+    In a fanout it takes the producer's own input, or what the producer returned where that is relayed, and returns its
+    own output. In a chain it takes the producer's result (and, with a residual, the producer's input) and returns that
+    result by identity.
 
     Args:
         host: The module it stands in for.
@@ -106,6 +125,7 @@ class ConsumingSeat(SeatModule):
     def __init__(self, host: nn.Module, guard: Guard, exchange: Exchange, index: int) -> None:
         super().__init__(host, guard)
         own = self.__dict__
+        own["_frt_names"] = input_names(host, 1)
         own["_frt_exchange"] = exchange
         own["_frt_index"] = index
 
@@ -128,7 +148,7 @@ class ConsumingSeat(SeatModule):
     def _without_ticket(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401
         given = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
         exchange: Exchange = self._frt_exchange
-        if exchange.fanout and given and self._frt_guard.examine(given[0]) is Admission.SERVED:
+        if exchange.fanout and given and exchange.owes(given[0], self._frt_guard):
             # The producer ran on something else, or not at all: it has not counted this call.
             self._miss(given[0])
         elif not is_dynamo_compiling():

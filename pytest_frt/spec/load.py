@@ -31,7 +31,9 @@ def _beside(folder: Path, file: str) -> str:
 
 
 def _tensors(items: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(item["name"], tuple(item["shape"]), item.get("where")) for item in items)
+    return tuple(
+        TensorSpec(item["name"], tuple(item["shape"]), item.get("where"), item.get("relayed", False)) for item in items
+    )
 
 
 def _limits(items: list[dict[str, Any]]) -> tuple[Limit, ...]:
@@ -71,6 +73,8 @@ def _check_boundary(structure: Structure, path: Path) -> None:
         )
     if structure.outputs[0].where or structure.outputs[0].per_call:
         raise SpecError(f"{path}: outputs.{structure.outputs[0].name}: the first output has rows in every variant")
+    if relayed := [tensor.name for tensor in (*structure.inputs, *structure.outputs[1:]) if tensor.relayed]:
+        raise SpecError(f"{path}: {', '.join(relayed)}.relayed: only the first output, the producer's own, is relayed")
     for tensor in (*structure.inputs, *structure.outputs):
         for axis, value in (tensor.where or {}).items():
             if tensor in structure.inputs or value not in structure.variants.get(axis, ()):
@@ -115,6 +119,7 @@ def load_structure(folder: str | Path) -> Structure:
     )
     _check_symbols(structure, path)
     _check_boundary(structure, path)
+    seams.check_joins(structure, str(path))
     return structure
 
 

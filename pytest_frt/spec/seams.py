@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pytest_frt.contracts.structure import Limit, SeamRule, SlotSpec
+from pytest_frt.contracts.structure import Limit, SeamRule, SlotSpec, Structure
 from pytest_frt.errors import SpecError
 
 ACTIVATION_AXIS = "activation"
@@ -19,6 +19,8 @@ SEAM_LIMIT = "seam.error_in_eps"
 LINEAR, PATCHES, NORM = "linear", "patches", "norm"
 DECIDING: Final = {LINEAR: "matmul", PATCHES: "matmul", NORM: "norm"}
 """Kind of layer to the role of the slots whose owners must be of that kind."""
+FANOUT, RELAY = "fanout", "relay"
+"""Joins of pairs whose every place has an output of its own."""
 EPSILON = "eps"
 """The constant that a rule of norms names: it shows on small rows alone and is held against the host there."""
 
@@ -56,6 +58,7 @@ def expand(raw: Mapping[str, Any]) -> Iterator[SeamRule]:
             join=fields.get("join", ""),
             min_elements=fields.get("min_elements", 0),
             remaining=fields.get("remaining", False),
+            shares=fields.get("shares", False),
             sizes=fields.get("sizes", {}),
             layer=fields.get("layer", LINEAR),
             apart=tuple(fields.get("apart", ())),
@@ -99,6 +102,22 @@ def check(
     for axis, value in (rule.variant or {}).items():
         if value not in variants[axis]:
             raise SpecError(f"{at}.variant.{axis}: {value!r} is none of {list(variants[axis])}")
+
+
+def check_joins(structure: Structure, where: str) -> None:
+    """Check that every rule joins its places as the boundary says: what a producer returns is relayed by all or none.
+
+    Raises:
+        SpecError: a rule says otherwise.
+    """
+    for rule in structure.seams:
+        if (rule.join == RELAY) is not structure.relays:
+            name = structure.outputs[0].name
+            raise SpecError(
+                f"{where}: seams.{rule.name}.join: {rule.join or 'none'}, and outputs.{name}.relayed is "
+                f"{str(structure.relays).lower()}",
+                hint=f"write join: {RELAY} in every rule and relayed: true at {name}, or neither",
+            )
 
 
 def _check_layer(rule: SeamRule, slots: tuple[SlotSpec, ...], at: str) -> None:
