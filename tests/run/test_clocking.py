@@ -56,8 +56,10 @@ def asked(toy: Any, repository: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(clocking, "TimingGroup", Kept)
 
-    def judge(form: str, alpha: float | None = None, cache: str = "hot") -> tuple[TimingJob, Ask]:
-        clock = Clock(tmp_path, tmp_path, {}, quick=False, seed=0, progress=Silent(), alpha=alpha)
+    def judge(
+        form: str, alpha: float | None = None, cache: str = "hot", *, quick: bool = False
+    ) -> tuple[TimingJob, Ask]:
+        clock = Clock(tmp_path, tmp_path, {}, quick=quick, seed=0, progress=Silent(), alpha=alpha)
         course = Course(toy.host, str(tmp_path / "seats.json"), ("decode",), form, "values", cache)
         clock.judge(course, [Entrant("one", "arm", "decode", (unit,), "")])
         return Kept.jobs[-1], Kept.asks[-1]
@@ -83,3 +85,13 @@ def test_evidence_is_asked_for_at_the_level_of_the_family(asked: Any, alpha: flo
 
 def test_arm_must_read_its_weights_at_four_bits(asked: Any) -> None:
     assert asked("eager")[1].bytes_read == 8 * 16 // 2
+
+
+@pytest.mark.parametrize(("ratio", "decided"), [(0.9, True), (1.3, False)], ids=["loses", "wins"])
+def test_quick_form_ends_where_no_more_units_can_make_it_pass(
+    asked: Any, toy: Any, ratio: float, *, decided: bool
+) -> None:
+    _, ask = asked("eager", quick=True)
+    full = toy.timing(ratio)
+    scouted = replace(full, processes=full.processes[: clocking.QUICK.scouts], witness_base_s=(), quick=True)
+    assert (ask.decide(scouted) is not None) is decided
