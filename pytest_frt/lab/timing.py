@@ -40,6 +40,7 @@ class TimingPlan:
         looks: Blocks of two pairs per process at each look.
         scouts: Processes that are loaded before the others: the fewest in an even number whose units can make an arm
             hopeless, two loading at a time.
+        one_by_one: Ask after the first units of every process, whatever is loaded, in place of scouting.
         null_pairs: Base-against-base pairs per process.
         witnesses: Processes that time the base without impl code.
         witness_blocks: Blocks each witness gives per look.
@@ -54,6 +55,7 @@ class TimingPlan:
     processes: int = 8
     looks: tuple[int, ...] = (3, 6, 10)
     scouts: int = 4
+    one_by_one: bool = False
     null_pairs: int = 4
     witnesses: int = 3
     witness_blocks: int = 2

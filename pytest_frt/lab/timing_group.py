@@ -186,7 +186,9 @@ class TimingGroup:
         plan, runs = self._lab.plan, list[ArmRun]()
         stages = [(plan.processes, units) for units in plan.looks]
         loaded = len(self._loaded.processes)
-        if loaded <= plan.scouts < plan.processes and len(self._loaded.arms) == 1:
+        if plan.one_by_one:
+            stages[:0] = [(count, plan.looks[0]) for count in range(1, plan.processes)]
+        elif loaded <= plan.scouts < plan.processes and len(self._loaded.arms) == 1:
             stages.insert(0, (plan.scouts, plan.looks[0]))
         for processes, units in stages:
             self._look(ask, runs, processes, units, draw)

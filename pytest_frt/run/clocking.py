@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_frt.contracts.timing import TimingEvidence
     from pytest_frt.run.progress import Progress
 
-QUICK = TimingPlan(processes=3, looks=(4,), scouts=2, null_pairs=0, witnesses=0)
+QUICK = TimingPlan(processes=3, looks=(4,), one_by_one=True, null_pairs=0, witnesses=0)
 """The provisional form: 3 processes of 8 pairs, without controls; it certifies nothing."""
 STATES = 4
 """Distinct held-out inputs the timed executions cycle through."""

@@ -181,6 +181,18 @@ def test_loser_among_others_is_looked_at_like_them(make: Make) -> None:
     assert looks.seen == [[3] * 8]
 
 
+THREE = TimingPlan(processes=3, looks=(4,), one_by_one=True, null_pairs=0, witnesses=0)
+
+
+@pytest.mark.parametrize("arms", ["a", "ab"], ids=["alone", "among_others"])
+@pytest.mark.parametrize("asked", [1, 2, 3])
+def test_processes_are_asked_about_one_by_one(make: Make, arms: str, asked: int) -> None:
+    fleet, looks = Fleet(), Looks(stop_at=asked)
+    make(fleet, plan=THREE, arms=arms).collect(ask(looks=looks))
+    assert looks.seen == [[4] * (done + 1) for done in range(asked)]
+    assert sum(count for _, count in fleet.loads) == max(asked, THREE.loads)
+
+
 @pytest.mark.parametrize("resident", [True, False], ids=["by_looks", "by_batches"])
 def test_arms_of_a_process_are_timed_each_in_its_own_regime(make: Make, resident: bool) -> None:  # noqa: FBT001
     fleet = Fleet()

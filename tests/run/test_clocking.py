@@ -93,5 +93,6 @@ def test_quick_form_ends_where_no_more_units_can_make_it_pass(
 ) -> None:
     _, ask = asked("eager", quick=True)
     full = toy.timing(ratio)
-    scouted = replace(full, processes=full.processes[: clocking.QUICK.scouts], witness_base_s=(), quick=True)
-    assert (ask.decide(scouted) is not None) is decided
+    first = replace(full, processes=full.processes[:1], witness_base_s=(), quick=True)
+    assert clocking.QUICK.one_by_one
+    assert (ask.decide(first) is not None) is decided
