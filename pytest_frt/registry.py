@@ -1,4 +1,4 @@
-"""What is installed: structures, impls, hosts, devices and schemes, found through entry points and read as files.
+"""What is installed: structures, pipelines, impls, hosts, devices and schemes: entry points, read as files.
 
 No provider is executed. An entry that cannot be read is kept as :class:`Broken`, with its reason.
 """
@@ -24,6 +24,7 @@ from pytest_frt.spec.entries import (
     Entry,
     HostEntry,
     ImplEntry,
+    PipelineEntry,
     Provider,
     SchemeEntry,
     StructureEntry,
@@ -31,6 +32,7 @@ from pytest_frt.spec.entries import (
 )
 from pytest_frt.spec.literals import DECLARED_IMPL, read_impl
 from pytest_frt.spec.modules import load_file
+from pytest_frt.spec.pipelines import check_embedded
 from pytest_frt.spec.subjects import host_subjects, impl_subjects, scheme_subjects, structure_subjects
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "DeviceEntry",
     "HostEntry",
     "ImplEntry",
+    "PipelineEntry",
     "Provider",
     "Registry",
     "SchemeEntry",
@@ -71,6 +74,7 @@ class Registry:
         hosts: Host name to entry.
         devices: Device name to entry.
         schemes: Scheme name to entry.
+        pipelines: Stage pipeline name to entry.
         broken: Providers and entries that could not be read.
     """
 
@@ -79,6 +83,7 @@ class Registry:
     hosts: Mapping[str, HostEntry] = field(default_factory=dict)
     devices: Mapping[str, DeviceEntry] = field(default_factory=dict)
     schemes: Mapping[str, SchemeEntry] = field(default_factory=dict)
+    pipelines: Mapping[str, PipelineEntry] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()
 
     @classmethod
@@ -111,12 +116,14 @@ class Registry:
                         hint="rename one of them or uninstall its distribution",
                     )
                 table[name] = entry
+        structures = _only(tables["catalog"], StructureEntry)
         return cls(
-            structures=_only(tables["catalog"], StructureEntry),
+            structures=structures,
             impls=_only(tables["impls"], ImplEntry),
             hosts=_only(tables["hosts"], HostEntry),
             devices=_only(tables["devices"], DeviceEntry),
             schemes=_only(tables["schemes"], SchemeEntry),
+            pipelines=dict(_embedded(_only(tables["catalog"], PipelineEntry), structures, faults)),
             broken=tuple(faults),
         )
 
@@ -138,6 +145,10 @@ class Registry:
             ProviderBroken: there is one that could not be read.
         """
         return self._get("catalog", self.structures, name)
+
+    def pipeline(self, name: str) -> PipelineEntry:
+        """Return a stage pipeline by name; raises like :meth:`structure`."""
+        return self._get("catalog", self.pipelines, name)
 
     def impl(self, structure: str, name: str) -> ImplEntry:
         """Return an impl of a structure; raises like :meth:`structure`."""
@@ -185,6 +196,19 @@ class Registry:
 
 def _only(table: Mapping[str, Entry], kind: type[V]) -> dict[str, V]:
     return {name: entry for name, entry in table.items() if isinstance(entry, kind)}
+
+
+def _embedded(
+    pipelines: Mapping[str, PipelineEntry], structures: Mapping[str, StructureEntry], broken: list[Broken]
+) -> Iterator[tuple[str, PipelineEntry]]:
+    """Yield the pipelines whose structures are all there; the others are noted in ``broken``."""
+    for name, entry in pipelines.items():
+        try:
+            check_embedded(entry.spec, structures)
+        except SpecError as fault:
+            broken.append(Broken(entry.provider.group, name, entry.provider.distribution, fault.message))
+        else:
+            yield name, entry
 
 
 def _providers(broken: list[Broken]) -> Iterator[Provider]:

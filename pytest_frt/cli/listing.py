@@ -32,6 +32,20 @@ def _structures(registry: Registry) -> Iterator[Row]:
         yield {"name": name, "version": spec.version, "summary": spec.summary, "from": entry.provider.distribution}
 
 
+def _pipelines(registry: Registry) -> Iterator[Row]:
+    for name, entry in registry.pipelines.items():
+        spec = entry.spec
+        yield {
+            "name": name,
+            "version": spec.version,
+            "stages": [f"{stage.name} ({stage.cadence})" for stage in spec.stages],
+            "checks": len(spec.checks),
+            "hosts": [host for host, one in registry.hosts.items() if one.spec.pipeline == name],
+            "summary": spec.summary,
+            "from": entry.provider.distribution,
+        }
+
+
 def _impls(registry: Registry) -> Iterator[Row]:
     for entry in registry.impls.values():
         impl = entry.impl
@@ -80,6 +94,7 @@ KINDS = {
     kind.word: kind
     for kind in (
         Kind("structures", _structures),
+        Kind("pipelines", _pipelines),
         Kind("impls", _impls),
         Kind("hosts", _hosts),
         Kind("schemes", _schemes),
@@ -92,7 +107,7 @@ KINDS = {
 def add_commands(subparsers: Subparsers) -> None:
     """Register ``frt list``."""
     command = subparsers.add_parser(
-        "list", help="show structures, impls, hosts, schemes and devices that are installed"
+        "list", help="show structures, pipelines, impls, hosts, schemes and devices that are installed"
     )
     command.add_argument("kind", nargs="?", choices=sorted(KINDS), metavar="KIND", help=f"one of {', '.join(KINDS)}")
     command.add_argument("--json", action="store_true", help="print one JSON object")

@@ -49,6 +49,7 @@ class HostSpec:
         digest: sha256 of the yaml bytes.
         source_digest: sha256 of host.py.
         folder: Absolute path of the entry.
+        pipeline: Stage pipeline of the catalog that it runs; empty when it takes part in none.
     """
 
     name: str
@@ -67,6 +68,7 @@ class HostSpec:
     digest: str
     source_digest: str
     folder: str
+    pipeline: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,9 @@ class HostProgram(Protocol):
 
     A host may also define ``shorter(sample, phase) -> Sample``, the beginning of an observation with fewer scored
     positions, and must define ``reseeded(sample, seed) -> Sample``, the same observation with its random windows drawn
-    anew, where its host.yaml says multimodal.
+    anew, where its host.yaml says multimodal. Where its host.yaml names a pipeline it must define
+    ``stages(model, samples) -> object``, which tells the stages of the model, by two samples, to the checks of that
+    pipeline: see ``contracts.pipeline``.
     """
 
     def build(self, request: BuildRequest) -> nn.Module: ...

@@ -1,4 +1,4 @@
-"""Entries of a provider, read from its files: yaml for structures, hosts and devices, ``ast`` for the rest."""
+"""Entries of a provider, read from its files: yaml for the catalog, hosts and devices, ``ast`` for the rest."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from pathlib import Path
 from pytest_frt.contracts.device import DeviceSpec
 from pytest_frt.contracts.host import HostSpec
 from pytest_frt.contracts.impl import Impl
+from pytest_frt.contracts.pipeline import Pipeline
 from pytest_frt.contracts.structure import Structure
 from pytest_frt.errors import ProviderBroken, SpecError
 from pytest_frt.spec import packages
 from pytest_frt.spec.literals import DECLARED_SCHEME, declared_call, literal_keywords, read_impl
 from pytest_frt.spec.load import load_device, load_host, load_structure
+from pytest_frt.spec.pipelines import CONFORMANCE, load_pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,20 @@ class StructureEntry:
     def cases_file(self) -> Path:
         """Path of cases.py."""
         return self.folder / "cases.py"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineEntry:
+    """A stage pipeline: its specification and its folder (pipeline.yaml, conformance.py)."""
+
+    spec: Pipeline
+    folder: Path
+    provider: Provider
+
+    @property
+    def conformance_file(self) -> Path:
+        """Path of conformance.py."""
+        return self.folder / CONFORMANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +144,7 @@ class Broken:
         return ProviderBroken(f"{self.group} entry {self.name} of {self.provider} is broken: {self.reason}")
 
 
-Entry = StructureEntry | ImplEntry | HostEntry | DeviceEntry | SchemeEntry
+Entry = StructureEntry | PipelineEntry | ImplEntry | HostEntry | DeviceEntry | SchemeEntry
 Found = Iterator[tuple[str, Callable[[], Entry]]]
 """Entry names, each with the call that reads the entry: one that cannot be read spoils no other."""
 
@@ -158,9 +174,15 @@ def _device(file: Path, provider: Provider) -> DeviceEntry:
     return DeviceEntry(load_device(file), file, provider)
 
 
-def _structures(provider: Provider) -> Found:
+def _pipeline(folder: Path, provider: Provider) -> PipelineEntry:
+    return PipelineEntry(load_pipeline(folder), folder, provider)
+
+
+def _catalog(provider: Provider) -> Found:
     for folder in _folders_with("structure.yaml", provider):
         yield folder.name, partial(_structure, folder, provider)
+    for folder in _folders_with("pipeline.yaml", provider):
+        yield folder.name, partial(_pipeline, folder, provider)
 
 
 def _hosts(provider: Provider) -> Found:
@@ -203,7 +225,7 @@ def _schemes(provider: Provider) -> Found:
 
 
 SCANS: Mapping[str, Callable[[Provider], Found]] = {
-    "catalog": _structures,
+    "catalog": _catalog,
     "impls": _impls,
     "hosts": _hosts,
     "devices": _devices,

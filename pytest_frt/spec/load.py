@@ -166,6 +166,7 @@ def load_host(folder: str | Path) -> HostSpec:
         digest=bytes_digest(data),
         source_digest=_beside(folder, "host.py"),
         folder=str(folder),
+        pipeline=content.get("pipeline", ""),
     )
 
 

@@ -31,6 +31,7 @@ def test_outside_package_appears_in_frt_list(install: Install, toy: Files) -> No
     mine = {kind: [one["name"] for one in rows if one.get("from") == "acme 1.0"] for kind, rows in found.items()}
     assert mine == {
         "structures": ["toy"],
+        "pipelines": [],
         "impls": ["fast"],
         "hosts": ["box"],
         "devices": ["abacus"],
