@@ -8,12 +8,13 @@ from typing import Final
 
 from torch import nn
 
-from pytest_frt.sdk import BuildRequest, Checkpoint, FrtError, Sample
+from pytest_frt.sdk import BuildRequest, Checkpoint, DecodeStages, FrtError, Sample
 
 from .._shared import causal_lm, weights, windows
 from .._shared.library import quiet, require
 from .._shared.once import made_once
 from .._shared.spec import phases_beside
+from .._shared.stages import decoding, layers
 from .convert import convert, source_id
 
 PHASES: Final = phases_beside(__file__)
@@ -79,6 +80,11 @@ def samples(request: BuildRequest) -> Iterator[Sample]:
     if folder is not None:
         vocabulary = weights.config_of(folder, require("transformers").Gemma3ForCausalLM)["vocab_size"]
     yield from windows.random_windows(vocabulary, WINDOW, request.seed, request.device)
+
+
+def stages(model: nn.Module, samples: list[Sample]) -> DecodeStages:
+    """Tell what prefill and decode run: every layer."""
+    return decoding(model, samples, PHASES, {"decode": layers(model, "model.layers")})
 
 
 def _folder(request: BuildRequest) -> Path | None:

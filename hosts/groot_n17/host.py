@@ -8,10 +8,11 @@ from typing import Any, Final, NoReturn
 
 from torch import Tensor, nn
 
-from pytest_frt.sdk import BuildRequest, Checkpoint, FrtError, Sample
+from pytest_frt.sdk import Blocker, BuildRequest, Checkpoint, FrtError, Loop, Sample, TickStages
 
 from .._shared import causal_lm, lerobot, policy_weights, ticks, weights
 from .._shared.spec import flat, phase_named, phases_beside
+from .._shared.stages import tick
 from . import steps
 from .sizes import GRID, SIZES, STEPS, backbone_of, offline, settings_of
 
@@ -21,6 +22,9 @@ KIND: Final = "groot"
 NEEDED: Final = ("diffusers", "tree")
 QWEN: Final = "_groot_model.backbone.model"
 TEXT: Final = f"{QWEN}.model.language_model"
+HEAD: Final = "_groot_model.action_head"
+READERS: Final = ("vlln", "vl_self_attention", "state_encoder")
+BLOCKERS: Final = (Blocker("aten::lift_fresh", 1, "the logarithm of a constant, made anew for the time of a step"),)
 TIES: Final = {
     f"{QWEN}.lm_head.weight": f"{TEXT}.embed_tokens.weight",
     f"{TEXT}.embed_tokens.weight": f"{QWEN}.lm_head.weight",
@@ -132,6 +136,22 @@ def compile(model: nn.Module, phase: str) -> NoReturn:  # noqa: A001 (a name of 
         FrtError: always.
     """
     raise FrtError(f"{type(model).__name__} has no compiled form for {phase}", hint="ask for the eager form")
+
+
+def stages(model: nn.Module, samples: list[Sample]) -> TickStages:
+    """Tell what a tick runs: the backbone and the head's readers before the loop, the transformer in each step."""
+    modules = {
+        "obs_encode": (
+            f"{QWEN}.model.visual",
+            TEXT,
+            f"{HEAD}.vlln",
+            f"{HEAD}.vl_self_attention",
+            f"{HEAD}.state_encoder",
+        ),
+        "action_denoise": (f"{HEAD}.action_encoder", f"{HEAD}.model", f"{HEAD}.action_decoder"),
+    }
+    loop = Loop(f"{HEAD}.model", _settings(model)[0].num_inference_timesteps, ("hidden_states", "timestep"))
+    return tick(model, samples, modules, loop, blockers=BLOCKERS, prepare=prepare, run=run)
 
 
 def _part(name: str) -> Any:  # noqa: ANN401 (an unstubbed library)

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from torch import nn
 
-from pytest_frt.sdk import BuildRequest, Checkpoint, Sample
+from pytest_frt.sdk import Blocker, BuildRequest, Checkpoint, Loop, Sample, TickStages
 
 from .._shared import causal_lm, lerobot, policy_weights, ticks, weights
 from .._shared.spec import phase_named, phases_beside
+from .._shared.stages import layers, tick
 from .sizes import PIXELS, SIZES, STEPS, VOCABULARIES, dimensions
 
 PHASES: Final = phases_beside(__file__)
@@ -68,6 +69,19 @@ def compile(model: nn.Module, phase: str) -> None:  # noqa: A001 (a name of the 
     phase_named(PHASES, phase)
     for stack in STACKS:
         causal_lm.compile_layers(model.get_submodule(stack))
+
+
+def stages(model: nn.Module, samples: list[Sample]) -> TickStages:
+    """Tell what a tick runs: the tower and the prefix before the loop, the expert and its projections in each step."""
+    modules = {
+        "obs_encode": (VISION, *layers(model, f"{PREFIX}.layers")),
+        "action_denoise": ("model.action_in_proj", *layers(model, f"{EXPERT}.layers"), "model.action_out_proj"),
+    }
+    # The time of a step, its mask, and for each layer a key and a value that its copy of the cache begins with.
+    built = 2 + 2 * len(layers(model, f"{EXPERT}.layers"))
+    blockers = (Blocker("aten::lift_fresh", built, "tensors that a step makes of Python numbers"),)
+    loop = Loop("model", model.config.num_inference_steps, ("x_t", "timestep"), "denoise_step")  # type: ignore[union-attr, arg-type]
+    return tick(model, samples, modules, loop, blockers=blockers, prepare=prepare, run=run)
 
 
 def current_name(stored: str) -> str:

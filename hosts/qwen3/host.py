@@ -7,10 +7,11 @@ from typing import Final
 
 from torch import nn
 
-from pytest_frt.sdk import BuildRequest, Checkpoint, Sample
+from pytest_frt.sdk import BuildRequest, Checkpoint, DecodeStages, Sample
 
 from .._shared import causal_lm, qwen, weights, windows
 from .._shared.spec import phases_beside
+from .._shared.stages import decoding, layers
 
 PHASES: Final = phases_beside(__file__)
 WINDOW: Final = PHASES["prefill"].timed_rows  # tokens of one sample
@@ -70,3 +71,8 @@ def samples(request: BuildRequest) -> Iterator[Sample]:
     """Yield windows of random ids."""
     vocabulary = qwen.configured(FAMILY, request).vocab_size
     yield from windows.random_windows(vocabulary, WINDOW, request.seed, request.device)
+
+
+def stages(model: nn.Module, samples: list[Sample]) -> DecodeStages:
+    """Tell what prefill and decode run: every layer."""
+    return decoding(model, samples, PHASES, {"decode": layers(model, "model.layers")})

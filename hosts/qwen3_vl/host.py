@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from torch import Tensor, nn
 
-from pytest_frt.sdk import BuildRequest, Checkpoint, Sample
+from pytest_frt.sdk import BuildRequest, Checkpoint, DecodeStages, Sample
 
 from .._shared import causal_lm, qwen
 from .._shared.spec import flat, phase_named, phases_beside
+from .._shared.stages import decoding, layers
 from . import pixels, steps
 
 PHASES: Final = phases_beside(__file__)
@@ -166,3 +167,9 @@ def compile(model: nn.Module, phase: str) -> None:  # noqa: A001 (a name of the 
     causal_lm.compile_layers(model.get_submodule("model.language_model.layers"))
     if asked.name not in causal_lm.STEPPED:
         causal_lm.compile_layers(model.get_submodule("model.visual.blocks"))
+
+
+def stages(model: nn.Module, samples: list[Sample]) -> DecodeStages:
+    """Tell what prefill and decode run: every layer, and the tower once per request."""
+    modules = {"modality_encode": ("model.visual",), "decode": layers(model, "model.language_model.layers")}
+    return decoding(model, samples, PHASES, modules, prepare=steps.prepare, run=steps.run, modality=("pixel_values",))

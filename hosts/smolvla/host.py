@@ -8,10 +8,11 @@ from typing import Any, Final, NoReturn
 
 from torch import nn
 
-from pytest_frt.sdk import BuildRequest, Checkpoint, FrtError, Sample
+from pytest_frt.sdk import Blocker, BuildRequest, Checkpoint, FrtError, Loop, Sample, TickStages
 
 from .._shared import lerobot, policy_weights, ticks, weights
 from .._shared.spec import phases_beside
+from .._shared.stages import layers, tick
 from .sizes import SIZES, STEPS, offline
 
 PHASES: Final = phases_beside(__file__)
@@ -37,6 +38,7 @@ SETTINGS: Final = (
     "max_period",
     "resize_imgs_with_padding",
 )
+BLOCKERS: Final = (Blocker("aten::lift_fresh", 2, "the time of a step and its mask are made of Python numbers"),)
 POLICY: Final = ticks.Policy(PHASES, SETTINGS, vision=VISION, prefix=PREFIX, expert=EXPERT)
 prepare, fresh, run, score = POLICY.prepare, POLICY.fresh, ticks.run, POLICY.score
 shorter, projection = POLICY.shorter, POLICY.projection
@@ -76,6 +78,20 @@ def compile(model: nn.Module, phase: str) -> NoReturn:  # noqa: A001 (a name of 
         f"{type(model).__name__} has no compiled form for {phase}: it calls the parts of its layers, never a layer",
         hint="ask for the eager form",
     )
+
+
+def stages(model: nn.Module, samples: list[Sample]) -> TickStages:
+    """Tell what a tick runs: the tower and the prefix before the loop, the expert and its projections in each step.
+
+    No layer is called as a module, so that of each layer its feed-forward part stands for it.
+    """
+    experts = (f"{layer}.mlp" for layer in layers(model, f"{EXPERT}.layers"))
+    modules = {
+        "obs_encode": (VISION, *(f"{layer}.mlp" for layer in layers(model, f"{PREFIX}.layers"))),
+        "action_denoise": ("model.action_in_proj", *experts, "model.action_out_proj"),
+    }
+    loop = Loop("model", model.config.num_steps, ("x_t", "timestep"), "denoise_step")  # type: ignore[union-attr, arg-type]
+    return tick(model, samples, modules, loop, blockers=BLOCKERS, prepare=prepare, run=run)
 
 
 def _library() -> Any:  # noqa: ANN401 (an unstubbed library)

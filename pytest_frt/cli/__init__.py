@@ -1,7 +1,7 @@
 """The ``frt`` command: what is installed, what a certificate says, whether this machine is fit, and signing.
 
-No command imports torch, but for ``doctor``, which asks whether kernels serve this machine, and ``bench``, which runs
-models.
+No command imports torch, but for ``doctor``, which asks whether kernels serve this machine, and ``bench`` and
+``conform``, which run models.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pytest_frt.cli import (
     bundle,
     certs,
     compare,
+    conform,
     doctor,
     explain,
     export,
@@ -69,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
         compare,
         report,
         bench,
+        conform,
         build,
     ):
         part.add_commands(commands)
