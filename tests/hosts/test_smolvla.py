@@ -25,7 +25,7 @@ MODEL = "model.vlm_with_expert."
 EXPERT = f"{MODEL}lm_expert"
 PREFIX = f"{MODEL}vlm.model.text_model"
 VISION = f"{MODEL}vlm.model.vision_model"
-SEATS = {"cadence_static": 4, "decoder_ffn": 8, "linear_proj": 22, "norm_fused": 5, "qkv_pack": 8, "vision_ffn": 2}
+SEATS = {"cadence_static": 4, "decoder_ffn": 8, "linear_proj": 18, "norm_fused": 5, "qkv_pack": 8, "vision_ffn": 2}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_seats_lie_in_expert_prefix_and_tower(smolvla: Any) -> None:
     assert {name: counted[name] for name in SEATS} == SEATS
     expert = Counter(seat.structure for seat in seats if seat.id.startswith(EXPERT))
     # Siblings in the layers that attend to themselves; query, key, value and output each in those that read the prefix.
-    assert expert == {"cadence_static": 4, "decoder_ffn": 4, "qkv_pack": 2, "linear_proj": 10}
+    assert expert == {"cadence_static": 4, "decoder_ffn": 4, "qkv_pack": 2, "linear_proj": 6}
     assert {row.path for row in rest if row.kind == "linear"} == {f"{MODEL}vlm.lm_head"}
     assert not [row for row in rest if row.reason == "it is never called as a module"]
 
