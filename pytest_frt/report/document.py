@@ -13,7 +13,7 @@ from pytest_frt.report.header import versions
 from pytest_frt.report.lines import Rerun
 from pytest_frt.rules.fold import Folded
 from pytest_frt.run.config import RunConfig
-from pytest_frt.run.emulation import KIND, label, missing
+from pytest_frt.run.emulation import KIND, NOT_SHOWN, label
 from pytest_frt.run.plan import RecordPlan, RunPlan
 from pytest_frt.spec import codec
 
@@ -108,7 +108,7 @@ def _record(collected: Collected, plan: RecordPlan, rerun: Rerun, ending: Ending
 
 def _emulated(collected: Collected, record: str) -> dict[str, Any] | None:
     device = collected.emulated.get(record)
-    return {"on": KIND, "for": device, "not_shown": list(missing(device)), "label": label(device)} if device else None
+    return {"on": KIND, "for": device, "not_shown": list(NOT_SHOWN), "label": label(device)} if device else None
 
 
 def _outcome(found: Folded) -> dict[str, Any]:

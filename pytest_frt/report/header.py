@@ -67,7 +67,7 @@ def header(settings: RunConfig, registry: Registry, plan: RunPlan, *, verbose: b
     ]
     for device in dict.fromkeys(plan.emulated.values()):
         count = sum(one == device for one in plan.emulated.values())
-        out.append(f"frt: {count} of the records {label(device)}")
+        out.append(f"frt: {count} of the records are {label(device)}")
     if settings.kernel:
         out += dict.fromkeys(f"frt: kernel {_kernel(record.unit)}" for record in plan.records)
     if settings.fraction:

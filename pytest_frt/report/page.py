@@ -146,7 +146,7 @@ def _notices(report: Json) -> Iterator[str]:
     elif not report["settings"]["timing"]:
         yield "Timing was switched off: nothing is certified."
     for said, count in Counter(one["emulated"]["label"] for one in report["records"] if one.get("emulated")).items():
-        yield f"{count} records {said}. Nothing of them is timed or certified."
+        yield f"{count} records are {said}. Nothing of them is timed or certified."
 
 
 def _counts(outcomes: list[str]) -> tuple[tuple[str, int], ...]:

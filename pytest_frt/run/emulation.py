@@ -21,18 +21,15 @@ if TYPE_CHECKING:
 KIND: Final = "cpu"
 """Kind of the machine that stands in."""
 LABEL: Final = f"emulated on {KIND}"
+NOT_SHOWN: Final = ("accumulation order and precision of its tensor cores", "its streams and graphs", "its speed")
+"""What an emulation leaves unsaid of a device."""
 NEEDS_DEVICE: Final = frozenset({"captured"})
 """Forms that have no numerics of their own to show without the device."""
 
 
-def missing(device: str) -> tuple[str, ...]:
-    """Return what an emulation does not show of an absent device."""
-    return (f"the order in which the tensor cores of {device} add", "its streams and graphs", "its speed")
-
-
 def label(device: str) -> str:
     """Return how a report marks an emulated record."""
-    return f"{LABEL} in the place of {device}; not shown: {', '.join(missing(device))}"
+    return f"{LABEL} in the place of {device}; not shown: {', '.join(NOT_SHOWN)}"
 
 
 @dataclass(frozen=True, slots=True)

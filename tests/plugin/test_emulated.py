@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 THERE: Final = "decoder_ffn-torch_packed-toy-w16a32-thor@eager.decode.real.hot"
 UNION: Final = "toy-thor@eager.decode.real.hot"
 UNTIMED: Final = Refusal("net_win", EMULATED, "device thor is absent: nothing here tells its time")
-LABEL: Final = "emulated on cpu in the place of thor; not shown: the order in which the tensor cores of thor add, "
+LABEL: Final = "emulated on cpu in the place of thor; not shown: accumulation order and precision of its tensor cores, "
 
 
 def stand_in(stage: Stage, **verdicts: Verdict) -> None:
@@ -55,7 +55,7 @@ def test_terminal_says_what_is_missing_and_what_the_device_would_judge(stage: St
     stand_in(stage)
     text = stage.text(stage.run())
     for said in (
-        f"frt: 1 of the records {LABEL}its streams and graphs, its speed",
+        f"frt: 1 of the records are {LABEL}its streams and graphs, its speed",
         f"NOT_SUPPORTED {THERE} parity top1.worst 0.95 (>= 0.85), ledger 48/48 {LABEL}",
         f"a run on thor would judge 1 records of 1 cells by {', '.join((*RECORD_GATES, 'union'))}:",
         "decoder_ffn torch_packed w16a32 on toy (real): eager decode hot; kernel acme/none; emulated here",

@@ -35,7 +35,7 @@ def test_row_of_an_absent_device_is_marked_whatever_it_came_to(build: Builder, w
     build.collected.emulated = {name: "thor"}
     text = " ".join("\n".join(render(rows(build.collected), width)).split())
     assert "emulated on cpu" in text
-    assert "its speed" in text
+    assert "speed" in text
     assert "CERTIFIED" not in text
 
 

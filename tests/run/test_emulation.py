@@ -117,7 +117,7 @@ def test_emulated_records_share_no_family_level(registry: Registry) -> None:
 
 def test_label_says_what_is_not_shown() -> None:
     assert label("thor") == (
-        "emulated on cpu in the place of thor; not shown: the order in which the tensor cores of thor add, "
+        "emulated on cpu in the place of thor; not shown: accumulation order and precision of its tensor cores, "
         "its streams and graphs, its speed"
     )
 

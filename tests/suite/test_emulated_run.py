@@ -96,7 +96,7 @@ def test_numerics_hold_and_the_run_says_that_nothing_was_certified(ran: Ran) -> 
 
 
 def test_record_is_marked_where_people_and_programs_read(ran: Ran) -> None:
-    said = "emulated on cpu in the place of thor; not shown: the order in which the tensor cores of thor add"
+    said = "emulated on cpu in the place of thor; not shown: accumulation order and precision of its tensor cores"
     assert said in ran.text
     assert ran.report["records"][0]["emulated"]["label"].startswith(said)
     assert [one["id"] for one in ran.report["away"][0]["records"]] == [RECORD]
