@@ -80,8 +80,8 @@ class SeamRule:
             consumer hands it on.
         min_elements: Smallest count of matmul weight elements worth a seat.
         remaining: True when the rule takes only modules that no seat of another rule covers.
-        shares: True when what a seat of this rule covers still counts as remaining: either may serve a host, as a unit
-            that spans several layers or one that pays in loops alone.
+        shares: Pairs only. True when what a seat of this rule covers still counts as remaining: the host may be served
+            by this unit or by seats of its single layers.
         layer: What must own the slots that say what is computed: ``linear`` (matmul slots; ``x w' + b``), ``patches``
             (matmul slots; a convolution that meets every element once, its kernel read as ``[out, everything
             else]``) or ``norm`` (norm slots; it has an epsilon and vectors).

@@ -125,6 +125,11 @@ def _check_layer(rule: SeamRule, slots: tuple[SlotSpec, ...], at: str) -> None:
     role = DECIDING[rule.layer]
     if not any(slot.role == role for slot in slots if slot.name in rule.slots):
         raise SpecError(f"{at}.layer: {rule.layer} is told by slots of role {role}, there is none")
+    if rule.shares and (rule.kind != "pair" or rule.remaining):
+        raise SpecError(
+            f"{at}.shares: only a pair that takes no remaining layers may share them",
+            hint="a module shared with another structure would be two seats of one id",
+        )
     if rule.apart and rule.layer != LINEAR:
         raise SpecError(f"{at}.apart: {list(rule.apart)} are told from layers of kind {LINEAR}, these are {rule.layer}")
     if rule.layer == NORM and EPSILON not in (rule.constants or {}):

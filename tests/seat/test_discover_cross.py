@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,14 +108,9 @@ def test_cross_attention_of_equal_widths_is_left_to_other_structures() -> None:
     assert found(hf.WhisperModel(hf.WhisperConfig(**size, **heads, **tokens))) == ({}, [])
 
 
-@pytest.mark.parametrize(("shares", "left"), [(True, ("q_proj", "k_proj", "v_proj")), (False, ("q_proj",))])
-def test_what_is_shared_stays_open_to_rules_that_take_what_remains(left: tuple[str, ...], *, shares: bool) -> None:
-    given = [
-        replace(one, seams=tuple(replace(rule, shares=shares) for rule in one.seams)) if one.name == NAME else one
-        for one in STRUCTURES
-    ]
-    seats, _ = discover(attention().eval(), given)
-    assert {seat.id for seat in seats if seat.structure == "linear_proj"} == {f"attn.{name}" for name in left}
+def test_linear_projections_take_what_is_left() -> None:
+    seats, _ = discover(attention().eval(), STRUCTURES)
+    assert {seat.id for seat in seats if seat.structure == "linear_proj"} == {"attn.q_proj"}
 
 
 def test_width_is_that_of_the_stored_weight() -> None:

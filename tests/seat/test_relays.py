@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from types import ModuleType, SimpleNamespace
@@ -142,6 +142,15 @@ def test_self_attention_and_cross_attention_are_told_apart(scene: Scene) -> None
     }
 
 
+@pytest.mark.parametrize("shares", [True, False])
+def test_what_the_unit_shares_stays_open_to_single_projections(scene: Scene, *, shares: bool) -> None:
+    chain = replace(STRUCTURE, seams=tuple(replace(rule, shares=shares) for rule in STRUCTURE.seams))
+    seats, _ = discover(scene.model, [chain, load_structure(FOLDER.parent / "linear_proj")])
+    single = {seat.id for seat in seats if seat.structure == "linear_proj"}
+    assert ("cross.attn1.to_q" in single) is shares
+    assert "cross.attn1.to_k" in single
+
+
 def test_host_calls_are_observed_without_a_fault(scene: Scene) -> None:
     for seen in observe(scene.model, scene.run, scene.seats, [STRUCTURE]):
         assert (seen.calls, seen.rows, seen.fault) == (1, (5,), "")
@@ -276,10 +285,11 @@ def test_contract_battery_holds(scene: Scene) -> None:
         ("join: relay", "join: fanout", "join: fanout, and outputs.n.relayed is true"),
         ("{name: q, shape: [M, Nq]}", "{name: q, shape: [M, Nq], relayed: true}", "q.relayed: only the first output"),
         ("{name: x, shape: [M, D]}", "{name: x, shape: [M, D], relayed: true}", "x.relayed: only the first output"),
+        ("shares: true", "shares: true\n    remaining: true", "only a pair that takes no remaining layers"),
     ],
-    ids=["boundary_without", "rules_without", "second_output", "input"],
+    ids=["boundary_without", "rules_without", "second_output", "input", "shared_and_remaining"],
 )
-def test_boundary_and_rules_agree_on_what_is_relayed(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_boundary_and_rules_agree(tmp_path: Path, old: str, new: str, said: str) -> None:
     folder = tmp_path / STRUCTURE.name
     folder.mkdir()
     for name in ("reference.py", "cases.py"):

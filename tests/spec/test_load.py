@@ -95,6 +95,14 @@ def test_layers_apart_are_refused_where_no_width_tells_them(structure_folder: Pa
         load_structure(structure_folder)
 
 
+def test_module_may_not_be_shared_with_another_structure(structure_folder: Path) -> None:
+    yes = True
+    text = spoiled(spoiled(STRUCTURE, "seams.0.kind", "module"), "seams.0.shares", yes)
+    (structure_folder / "structure.yaml").write_text(text)
+    with pytest.raises(SpecError, match="shares: only a pair"):
+        load_structure(structure_folder)
+
+
 def test_digests_follow_every_byte(structure_folder: Path) -> None:
     before = load_structure(structure_folder)
     (structure_folder / "structure.yaml").write_text(f"{STRUCTURE}# a comment\n")
