@@ -153,7 +153,7 @@ def test_project_that_cannot_be_built_is_refused(tmp_path: Path, old: str, new: 
 def test_unknown_project_lists_the_known_ones(frt: Frt, word: str) -> None:
     status, _, err = frt("build", word)
     assert status == 4
-    assert "csrc/frt_cpu, csrc/w8a16_gemv" in err
+    assert "csrc/frt_cpu, csrc/frt_scaled, csrc/w8a16_gemv" in err
 
 
 def test_installed_project_is_found_by_name_from_anywhere(frt: Frt, tmp_path: Path) -> None:

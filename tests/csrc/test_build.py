@@ -11,21 +11,28 @@ from pytest_frt.errors import SpecError
 from pytest_frt.seat.noarch import build_noarch, read_project
 from pytest_frt.spec.tree import tree_files
 
+PROJECTS = {"frt_cpu": ("cpu",), "frt_scaled": ("cpu", "cuda")}
+
 
 @pytest.fixture
 def folder(repository: Path) -> Path:
-    """Return the kernel project."""
+    """Return a kernel project."""
     return repository / "csrc" / "frt_cpu"
 
 
-def test_committed_build_is_up_to_date(folder: Path, tmp_path: Path) -> None:
-    (fresh,) = build_noarch(read_project(folder), tmp_path)
-    committed = folder / "build" / fresh.name
-    assert tree_files(committed) == tree_files(fresh), "run: frt build csrc/frt_cpu"
+@pytest.mark.parametrize("name", PROJECTS)
+def test_committed_build_is_up_to_date(repository: Path, tmp_path: Path, name: str) -> None:
+    project = repository / "csrc" / name
+    for fresh in build_noarch(read_project(project), tmp_path):
+        committed = project / "build" / fresh.name
+        assert tree_files(committed) == tree_files(fresh), f"run: frt build csrc/{name}"
 
 
-def test_build_serves_a_cpu(folder: Path) -> None:
-    found, _ = resolve_variant(get_variants_local(folder / "build"), "cpu")
+@pytest.mark.parametrize(("name", "backends"), PROJECTS.items())
+def test_build_serves_each_backend_that_it_names(repository: Path, name: str, backends: tuple[str, ...]) -> None:
+    variants = get_variants_local(repository / "csrc" / name / "build")
+    assert {variant.variant_str for variant in variants} == {f"torch-{backend}" for backend in backends}
+    found, _ = resolve_variant(variants, "cpu")
     assert found.variant_str == "torch-cpu"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -21,10 +22,11 @@ from pytest_frt.rules import seam
 from pytest_frt.seat import kernels
 
 REGISTRY = Registry.load()
+KERNELS = ("pytest-frt/frt-cpu", "pytest-frt/frt-scaled")
 OWN = {
     name: entry
     for name, entry in REGISTRY.impls.items()
-    if entry.impl.kernel == "pytest-frt/frt-cpu" and len(REGISTRY.structures[entry.impl.structure].spec.inputs) == 1
+    if entry.impl.kernel in KERNELS and len(REGISTRY.structures[entry.impl.structure].spec.inputs) == 1
 }
 UNITS = [(name, scheme) for name, entry in sorted(OWN.items()) for scheme in entry.impl.schemes]
 DIMS = {
@@ -157,10 +159,16 @@ def calibrated(unit: Unit) -> Scales:
     return Scales(found)
 
 
+@cache
+def loaded(repo: str) -> ModuleType:
+    """Return one of our kernels, loaded."""
+    return kernels.load_build(kernels.resolve(repo, backend="cpu"))
+
+
 @pytest.fixture(scope="session")
 def kernel() -> ModuleType:
-    """Return the loaded kernel."""
-    return kernels.load_build(kernels.resolve("pytest-frt/frt-cpu", backend="cpu"))
+    """Return the kernel that most impls run over."""
+    return loaded(KERNELS[0])
 
 
 @pytest.fixture(params=UNITS, ids="-".join)
@@ -171,8 +179,16 @@ def unit(request: pytest.FixtureRequest, kernel: ModuleType) -> Unit:
 
 
 def make_unit(name: str, scheme_name: str, kernel: ModuleType, variant: Mapping[str, str] | None = None) -> Unit:
-    """Return one impl in one scheme on a drawn seat, calibrated if the scheme needs it."""
+    """Return one impl in one scheme on a drawn seat, calibrated if the scheme needs it.
+
+    Args:
+        name: ``structure/impl``.
+        scheme_name: Scheme.
+        kernel: Kernel of impls that run over the first of ``KERNELS``; others bring their own.
+        variant: Variant of the seat; None for the structure's usual one.
+    """
     entry = OWN[name]
+    kernel = kernel if entry.impl.kernel == KERNELS[0] else loaded(entry.impl.kernel)
     scheme = cast("Scheme", load_module(REGISTRY.schemes[scheme_name].file).SCHEME)
     structure = entry.impl.structure
     seat = seat_of(structure, scheme_name, entry.impl.rows[scheme_name], variant or VARIANTS[structure])
