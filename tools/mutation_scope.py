@@ -14,8 +14,9 @@ FOLDERS: Final = ("gates", "rules", "measure")
 VERIFIER: Final = ("certs", "runtime")
 """Folders of the verifier; the tests of the folder itself may notice, and those of what is documented of it."""
 DOCUMENTED: Final = "docs"
-# What only many runs, many processes or gigabytes can see is seen there, at their price.
-SLOW: Final = re.compile("simulation|large|race")
+# What only many runs, many processes or gigabytes can see is seen there, at their price; a process of its own imports
+# what is on disk, which is unchanged.
+SLOW: Final = re.compile("simulation|large|race|lost_updates")
 # One spoiled thing each, in milliseconds: what they see needs no slower test.
 FIRST: Final = re.compile("published|vectors|accept|plan")
 # These start processes or walk whole families: they are asked about their own module and no other.
