@@ -228,8 +228,12 @@ def _providers(broken: list[Broken]) -> Iterator[Provider]:
 
 
 def _readable(provider: Provider, broken: list[Broken]) -> Iterator[tuple[str, Entry]]:
-    """Yield the entries of a provider that can be read; the others are noted in ``broken``."""
-    for name, read in SCANS[provider.group](provider):
+    """Yield the entries of a provider that can be read; the others, and one that has none, are noted in ``broken``."""
+    found = list(SCANS[provider.group](provider))
+    if not found:
+        message = f"{provider.folder} holds no entry of {provider.group}: are its yaml files in the distribution?"
+        broken.append(Broken(provider.group, provider.package, provider.distribution, message))
+    for name, read in found:
         try:
             yield name, read()
         except UNREADABLE as fault:

@@ -62,3 +62,11 @@ def test_impl_added_beside_ours_appears(repository: Path, tmp_path: Path) -> Non
     (tree / "decoder_ffn" / "added.py").write_text(text.replace('name="torch_packed"', 'name="added"'))
     found = Registry.of([Provider("impls", "pytest_frt.impls", "pytest-frt", tree)])
     assert set(found.impls) == {*Registry.load().impls, "decoder_ffn/added"}
+
+
+@pytest.mark.parametrize("group", ["catalog", "impls", "hosts", "devices", "schemes"])
+def test_package_without_an_entry_is_told(tmp_path: Path, group: str) -> None:
+    (tmp_path / "__init__.py").write_text("")
+    (fault,) = Registry.of([Provider(group, f"acme.{group}", "acme 1.0", tmp_path)]).broken
+    assert (fault.group, fault.name, fault.distribution) == (group, f"acme.{group}", "acme 1.0")
+    assert f"{tmp_path} holds no entry of {group}" in fault.reason
