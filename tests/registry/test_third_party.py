@@ -68,5 +68,5 @@ def test_impl_added_beside_ours_appears(repository: Path, tmp_path: Path) -> Non
 def test_package_without_an_entry_is_told(tmp_path: Path, group: str) -> None:
     (tmp_path / "__init__.py").write_text("")
     (fault,) = Registry.of([Provider(group, f"acme.{group}", "acme 1.0", tmp_path)]).broken
-    assert (fault.group, fault.name, fault.distribution) == (group, f"acme.{group}", "acme 1.0")
+    assert (fault.group, fault.name, fault.provider) == (group, f"acme.{group}", "acme 1.0")
     assert f"{tmp_path} holds no entry of {group}" in fault.reason
