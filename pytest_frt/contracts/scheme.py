@@ -69,6 +69,7 @@ class Scheme:
         products: How ``x w`` may leave a matmul rounded: ``(x w, w[K, N]) -> x w`` in float64. Empty where the scheme's
             matmuls leave what they sum.
         ceiling: Of the statistic; None where there is none.
+        leaves: The one of ``products`` that the fake-quantised reference does itself; None where it rounds no product.
     """
 
     name: str
@@ -84,3 +85,4 @@ class Scheme:
     min_scale: float = 1e-8
     products: tuple[Callable[[Tensor, Tensor], Tensor], ...] = ()
     ceiling: Ceiling | None = None
+    leaves: Callable[[Tensor, Tensor], Tensor] | None = None

@@ -64,8 +64,8 @@ class SeatOracle:
         for name, tensor in slot_tensors(model, facts).items():
             slot = roles[name]
             self._exact[name] = tensor.double()
-            quantised = scheme.weight(tensor, slot.out_axis) if slot.role == "matmul" else tensor
-            self._fake[name] = quantised.double()
+            wide = tensor.double()  # in a host's 16 bits codes times scales would be rounded once more
+            self._fake[name] = scheme.weight(wide, slot.out_axis) if slot.role == "matmul" else wide
         self._scheme, self._scales = scheme, scales
         self.names = tuple(tensor.name for tensor in structure.inputs)
         # What comes with x belongs to one call: rows of several calls are not computed together.
@@ -87,8 +87,9 @@ class SeatOracle:
         return self._apply(self._plain, calls, rowwise=self._rowwise)
 
     def fake_quantised(self, calls: Sequence[Given]) -> list[tuple[Tensor, ...]]:
-        """Return the reference with the scheme's weights and activations, in float64, for each call."""
-        return self._apply(self._quantised, calls, rowwise=self._rowwise and not self._scheme.per_call)
+        """Return the reference with the scheme's weights, activations and products, in float64, for each call."""
+        quantised = entered(self._scheme.leaves, self._quantised)
+        return self._apply(quantised, calls, rowwise=self._rowwise and not self._scheme.per_call)
 
     @property
     def products(self) -> tuple[Product, ...]:

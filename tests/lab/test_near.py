@@ -143,7 +143,7 @@ def test_schemes_round_products_as_they_say() -> None:
     scales = torch.tensor([1 / 3, 2 / 3, 1.0], dtype=torch.float64)
     assert torch.allclose(coded(y, w)[0], left * scales, rtol=1e-12)
     rounded = [name for name in REGISTRY.schemes if scheme(name).products]
-    assert rounded == ["bf16_structural", "w4a16_decode", "w8a16_decode"]
+    assert rounded == ["bf16_structural", "fp8_static_bf16", "w4a16_decode", "w8a16_decode", "w8a16_decode_bf16"]
 
 
 def test_few_rows_are_whole_calls_in_order() -> None:
