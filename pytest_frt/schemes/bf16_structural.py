@@ -1,8 +1,8 @@
-"""bfloat16 weights, activations and matmul outputs where projections are merged; all other seats stay with the host.
+"""bfloat16 weights, activations and outputs of one op; all other seats stay with the host.
 
-The scheme buys structure, not bits: one matmul in the place of three. Of the shipped impls only those of projections
-that share an input run it. Some machines that multiply bfloat16 numbers take subnormal ones for zero: so does the
-scheme, and a part that runs it says so on every machine.
+The scheme buys structure, not bits: one matmul in the place of three, or one op in that of a norm or of the projection
+of patches. Of the shipped impls only those run it. Some machines that multiply bfloat16 numbers take subnormal ones for
+zero: so does the scheme, and a part that runs it says so on every machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def activation(x: Tensor, scale: float | None) -> Tensor:  # noqa: ARG001 (bfloa
 
 SCHEME = Scheme(
     name="bf16_structural",
-    summary="Sibling projections as one matmul in bfloat16; everything else stays with the host.",
+    summary="Sibling projections, norms and patches each as one op in bfloat16; everything else stays with the host.",
     weight=weight,
     activation=activation,
     points="all",
