@@ -16,6 +16,11 @@ def test_a_host_without_a_seat_that_it_calls_supports_nothing(reason: str) -> No
     assert (folded.outcome, folded.correct) == (Outcome.NOT_SUPPORTED, False)
 
 
+def test_what_a_stand_in_for_a_device_shows_is_correct_and_supports_no_claim_of_speed() -> None:
+    folded = fold([*ALL[:-1], Refusal("net_win", "emulated", "x")])
+    assert (folded.outcome, folded.correct) == (Outcome.NOT_SUPPORTED, True)
+
+
 def test_the_commonest_reason_is_told_by_its_first_seat() -> None:
     words = [("a", "nan"), ("b", "gain"), ("c", "gain")]
     seats = SeatVerdicts("ledger", (), tuple(Refusal("ledger", word, f"{at} is off", at=at) for at, word in words))
