@@ -22,6 +22,7 @@ __all__ = ["Over", "Survey", "calibrate", "load_artefact", "save_artefact", "sur
 
 NO_STATISTIC = "none"
 AMAX = "amax"
+PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,8 @@ def _fault(name: str, point: _Point, samples: int) -> str:
         return f"point {name} was never seen in {samples} samples"
     if seen[0] > 0:
         return f"point {name} was first seen in sample {seen[0] + 1} of {samples}"
+    if unseen := [index for index in range(samples) if index not in point.by_sample]:
+        return f"point {name} was not seen in sample {unseen[0] + 1} of {samples}"
     bad = [index for index, peak in point.by_sample.items() if not math.isfinite(peak)]
     return f"point {name} held NaN or Inf in sample {bad[0] + 1} of {samples}" if bad else ""
 
@@ -175,8 +178,8 @@ def survey(
     """Run the calibration samples and derive the scales of every seat.
 
     A scale is ``max(p / format_max, min_scale)`` rounded to float32, with ``p`` the scheme's percentile (linear)
-    over samples of the largest magnitude within each. A seat with a point that was never seen, was first seen
-    after the first sample, or held NaN or Inf is refused; the others go on. Where the scheme has a ceiling, the points
+    over samples of the largest magnitude within each. A seat with a point that some sample did not reach, or that held
+    NaN or Inf, is refused; the others go on. Where the scheme has a ceiling, the points
     over it are named, and their seats refused if the scheme keeps them on the host: the median is that of ``seats``.
 
     Args:
@@ -186,12 +189,14 @@ def survey(
         scheme: Gives statistic, format and percentile.
 
     Raises:
-        CalibrationRefused: the scheme needs scales and ``passes`` is empty, or its statistic is unknown.
+        CalibrationRefused: the scheme needs scales and ``passes`` is empty, or its statistic or percentile is unknown.
     """
     if scheme.statistic == NO_STATISTIC:
         return Survey({seat.id: Scales() for seat in seats}, {}, (), {}, 0, NO_STATISTIC)
     if scheme.statistic != AMAX:
         raise CalibrationRefused(f"scheme {scheme.name} wants statistic {scheme.statistic!r}; known are amax and none")
+    if not 0 <= scheme.percentile <= PERCENT:  # NaN is none
+        raise CalibrationRefused(f"scheme {scheme.name} wants percentile {scheme.percentile:g}, needs 0 to {PERCENT}")
     points = {seat.id: {name: _Point() for name in seat.points} for seat in seats}
     placed = [(at.module, points[seat.id][name]) for seat in seats for name, at in seat.points.items()]
     count = _run(model, passes, placed)

@@ -80,6 +80,8 @@ def test_keyword_calls_count() -> None:
 REFUSED = {
     "never_seen": ([at(), at()], "point inner was never seen in 2 samples"),
     "seen_late": ([at(), at(1.0)], "point inner was first seen in sample 2 of 2"),
+    "seen_no_more": ([at(1.0), at(2.0), at()], "point inner was not seen in sample 3 of 3"),
+    "left_out_between": ([at(1.0), at(), at(2.0)], "point inner was not seen in sample 2 of 3"),
     "nan": ([at(1.0), at(2.0, float("nan"))], "held NaN or Inf in sample 2 of 2"),
     "nan_before_a_larger_value": ([at(float("nan"), 9.0)], "held NaN or Inf in sample 1 of 1"),
     "inf": ([at(float("inf")), at(1.0)], "held NaN or Inf in sample 1 of 2"),
@@ -122,11 +124,22 @@ def test_scheme_without_statistic_runs_nothing() -> None:
     assert found.scales == {"s": Scales()}
 
 
-@pytest.mark.parametrize(("statistic", "samples"), [("amax", []), ("entropy", [at(1.0)])], ids=["no_sample", "unknown"])
-def test_what_cannot_be_calibrated_is_an_error(statistic: str, samples: list[tuple[Tensor, ...]]) -> None:
+IMPOSSIBLE = {
+    "no_sample": (scheme(), [], "scheme toy needs calibration samples and got none"),
+    "unknown_statistic": (scheme("entropy"), [at(1.0)], "wants statistic 'entropy'; known are amax and none"),
+    "percentile_over": (scheme(percentile=100.1), [at(1.0)], "wants percentile 100.1, needs 0 to 100"),
+    "percentile_under": (scheme(percentile=-0.1), [at(1.0)], "wants percentile -0.1, needs 0 to 100"),
+    "percentile_nan": (scheme(percentile=float("nan")), [at(1.0)], "wants percentile nan, needs 0 to 100"),
+}
+
+
+@pytest.mark.parametrize(("asked", "samples", "words"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_what_cannot_be_calibrated_is_an_error(asked: Scheme, samples: list[tuple[Tensor, ...]], words: str) -> None:
     model = Host()
-    with pytest.raises(CalibrationRefused):
-        survey(model, passes(model, samples), [SEAT], scheme(statistic))
+    with pytest.raises(CalibrationRefused) as caught:
+        survey(model, passes(model, samples), [SEAT], asked)
+    assert words in caught.value.message
+    assert survey(model, passes(model, [at(1.0)]), [SEAT], scheme()).refused == {}
 
 
 def test_hooks_are_gone_even_after_a_crash() -> None:
