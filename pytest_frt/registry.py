@@ -17,6 +17,7 @@ from typing import TypeVar
 from pytest_frt.cell import Cell
 from pytest_frt.errors import ProviderBroken, SpecError, UsageFault
 from pytest_frt.spec import packages
+from pytest_frt.spec.declared import check_declared
 from pytest_frt.spec.entries import (
     SCANS,
     Broken,
@@ -119,7 +120,7 @@ class Registry:
         structures = _only(tables["catalog"], StructureEntry)
         return cls(
             structures=structures,
-            impls=_only(tables["impls"], ImplEntry),
+            impls=dict(_declared(_only(tables["impls"], ImplEntry), structures, faults)),
             hosts=_only(tables["hosts"], HostEntry),
             devices=_only(tables["devices"], DeviceEntry),
             schemes=_only(tables["schemes"], SchemeEntry),
@@ -205,6 +206,20 @@ def _embedded(
     for name, entry in pipelines.items():
         try:
             check_embedded(entry.spec, structures)
+        except SpecError as fault:
+            broken.append(Broken(entry.provider.group, name, entry.provider.distribution, fault.message))
+        else:
+            yield name, entry
+
+
+def _declared(
+    impls: Mapping[str, ImplEntry], structures: Mapping[str, StructureEntry], broken: list[Broken]
+) -> Iterator[tuple[str, ImplEntry]]:
+    """Yield the impls that name nothing which their structure lacks; the others are noted in ``broken``."""
+    for name, entry in impls.items():
+        try:
+            if (structure := structures.get(entry.impl.structure)) is not None:
+                check_declared(entry.impl, structure.spec, str(entry.file))
         except SpecError as fault:
             broken.append(Broken(entry.provider.group, name, entry.provider.distribution, fault.message))
         else:

@@ -74,6 +74,29 @@ SPOILS = {
         swap('devices=("cpu",)', 'devices=("cuda",), emulate=("exact",)'),
         "devices are cuda",
     ),
+    "impl_names_no_axis": (
+        "impls/toy/fast.py",
+        swap("version=1", 'version=1, variants={"bais": ("add",)}'),
+        "IMPL: variants: toy has no bais",
+    ),
+    "impl_limits_no_size": (
+        "impls/toy/fast.py",
+        swap("version=1", 'version=1, dims={"k": (16, 64)}'),
+        "IMPL: dims: toy has no k",
+    ),
+    "impl_divides_no_size": (
+        "impls/toy/fast.py",
+        swap("version=1", 'version=1, multiples={"F": 16}'),
+        "IMPL: multiples: toy has no F",
+    ),
+    "impl_needs_no_point": (
+        "impls/toy/fast.py",
+        swap("version=1", 'version=1, points={"exact": ("x", "y")}'),
+        "IMPL: points: toy has no y",
+    ),
+    "impl_name_with_a_capital": ("impls/toy/fast.py", swap('structure="toy"', 'structure="Toy"'), "'Toy' differs"),
+    "scheme_of_another_name": ("schemes/exact.py", swap('"exact"', '"loose"'), "name must be 'exact'"),
+    "device_of_another_name": ("devices/abacus.yaml", swap("name: abacus", "name: box"), "'box' differs from 'abacus'"),
     "structure_breaks_schema": ("catalog/toy/structure.yaml", swap("version: 1", ""), "version"),
     "reference_missing": ("catalog/toy/reference.py", None, "reference.py is missing"),
     "host_not_utf8": ("hosts/box/host.yaml", swap("A toy", "\udcff"), "UTF-8"),
@@ -98,8 +121,31 @@ def test_broken_entry_is_isolated(
     )
     assert found.structures.keys() >= {"decoder_ffn"}
     assert (
-        len({"toy", "toy/fast", "box", "exact"} & {*found.structures, *found.impls, *found.hosts, *found.schemes}) == 3
+        len(
+            {"toy", "toy/fast", "box", "exact", "abacus"}
+            & {*found.structures, *found.impls, *found.hosts, *found.schemes, *found.devices}
+        )
+        == 4
     )
+
+
+def test_impl_that_names_what_its_structure_has_is_read(install: Install, toy: Files) -> None:
+    file = install("acme", toy()) / "impls/toy/fast.py"
+    named = 'version=1, dims={"K": (16, 64), "M": (1, 8)}, multiples={"N": 16}, points={"exact": ("x",)}'
+    file.write_text(file.read_text().replace("version=1", named))
+    found = Registry.load()
+    assert (found.broken, found.impl("toy", "fast").impl.dims) == ((), {"K": (16, 64), "M": (1, 8)})
+
+
+def test_value_that_an_axis_lacks_is_broken(install: Install, toy: Files) -> None:
+    folder = install("acme", toy())
+    spec, impl = folder / "catalog/toy/structure.yaml", folder / "impls/toy/fast.py"
+    axis = spec.read_text().replace("variants: {}", "variants: {bias: [none, add]}")
+    spec.write_text(axis.replace("variant: {}", "variant: {bias: add}"))
+    text = impl.read_text()
+    for value, reason in (("add", ""), ("plus", "IMPL: variants.bias: toy has no plus")):
+        impl.write_text(text.replace("version=1", f'version=1, variants={{"bias": ("{value}",)}}'))
+        assert [reason in fault.reason for fault in Registry.load().broken] == [True] * bool(reason)
 
 
 def test_asking_for_a_broken_entry_says_why(install: Install, toy: Files) -> None:
@@ -123,10 +169,23 @@ def test_name_given_twice_names_both(install: Install, toy: Files) -> None:
     assert all(str(folder / "catalog") in caught.value.message for folder in (first, second))
 
 
-def test_unknown_name_suggests_the_nearest() -> None:
-    with pytest.raises(UsageFault, match="'decoder_fn'") as caught:
-        Registry.load().structure("decoder_fn")
-    assert "did you mean 'decoder_ffn'?" in caught.value.hint
+UNKNOWN: dict[str, tuple[Callable[[Registry, str], object], str, str]] = {
+    "catalog": (Registry.structure, "decoder_fn", "decoder_ffn"),
+    "impls": (lambda found, name: found.impl("decoder_ffn", name), "torch_pakced", "decoder_ffn/torch_packed"),
+    "hosts": (Registry.host, "qwem3", "qwen3"),
+    "devices": (Registry.device, "thro", "thor"),
+    "schemes": (Registry.scheme, "fp8_statc", "fp8_static"),
+    "pipelines": (Registry.pipeline, "vla_tik_pipeline", "vla_tick_pipeline"),
+}
+
+
+@pytest.mark.parametrize(("ask", "name", "nearest"), UNKNOWN.values(), ids=UNKNOWN)
+def test_unknown_name_suggests_the_nearest(ask: Callable[[Registry, str], object], name: str, nearest: str) -> None:
+    found = Registry.load()
+    with pytest.raises(UsageFault, match=f"no [a-z]+ entry is called '.*{name}'") as caught:
+        ask(found, name)
+    assert f"did you mean '{nearest}'?" in caught.value.hint
+    assert ask(found, nearest.rpartition("/")[2])
 
 
 def test_host_in_a_folder_is_taken(tmp_path: Path, toy: Files) -> None:
