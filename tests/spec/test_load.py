@@ -129,6 +129,12 @@ FAULTS = {
     "limit_without_reason": (("discovery", [{"metric": "a", "op": "<=", "value": 1}]), ["discovery.0", "because"]),
     "limit_missing": (("discovery", []), ["needs one ceiling", "seam.error_in_eps"]),
     "limit_as_floor": (("discovery.0.op", ">="), ["needs one ceiling"]),
+    "limit_on_what_nothing_measures": (("discovery.0.metric", "seam.beauty"), ["needs one ceiling", "seam.beauty"]),
+    "limit_with_a_blank_reason": (("discovery.0.because", " "), ["discovery.0.because", "value: ' '"]),
+    "blank_summary": (("summary", "\t"), ["summary", "'\\t' does not match"]),
+    "name_with_a_dash": (("name", "to-y"), ["name: 'to-y' does not match '^[a-z][a-z0-9_]*$'"]),
+    "stages_of_a_pipeline": (("stages", []), ["'stages' was unexpected"]),
+    "role_unknown": (("slots.b.role", "gain"), ["slots.b.role", "'gain' is not one of"]),
 }
 
 
@@ -161,6 +167,18 @@ HOST_FAULTS = {
     "too_many_scored": (("phases.0.score_positions", 33), ["phases.0.score_positions"]),
     "size_without_weights": (("sizes", ["tiny", "real"]), ["weights: has ['tiny']"]),
     "unknown_form": (("forms", ["jit"]), ["forms.0", "'jit'"]),
+    "unknown_output": (("output", "poses"), ["output: 'poses' is not one of ['distribution', 'values']"]),
+    "unknown_size": (("sizes", ["huge"]), ["sizes.0: 'huge'"]),
+    "unknown_phase": (("phases.0.name", "train"), ["phases.0.name: 'train'"]),
+    "no_phase": (("phases", []), ["phases", "should be non-empty"]),
+    "phase_twice": (("phases", [yaml.safe_load(HOST)["phases"][0]] * 2), ["['decode', 'decode'] names one twice"]),
+    "name_of_another_folder": (("name", "other"), ["name: 'other' differs from 'toy'"]),
+    "name_in_capitals": (("name", "Toy"), ["name: 'Toy' does not match '^[a-z][a-z0-9_]*$'"]),
+    "stages_of_a_pipeline": (("stages", []), ["'stages' was unexpected"]),
+    "pipeline_that_is_no_name": (("pipeline", "vla-tick"), ["pipeline: 'vla-tick' does not match"]),
+    "structure_twice": (("structures", ["acme", "acme"]), ["structures", "non-unique"]),
+    "left_out_without_a_reason": (("exclude", {"head": " "}), ["exclude.head", "value: ' '"]),
+    "no_calibration_sample": (("calibration_samples", 0), ["calibration_samples: 0 is less than the minimum of 1"]),
 }
 
 
@@ -195,6 +213,26 @@ def test_missing_file_is_named(structure_folder: Path, file: str) -> None:
     (structure_folder / file).unlink()
     with pytest.raises(SpecError, match=file):
         load_structure(structure_folder)
+
+
+DEVICE = {"name": "box", "kind": "cpu", "match": {"name": "*"}}
+DEVICE_FAULTS = {
+    "name_of_another_file": ({"name": "crate"}, "name: 'crate' differs from 'box'"),
+    "name_with_a_dash": ({"name": "b-x"}, "name: 'b-x' does not match"),
+    "kind_unknown": ({"kind": "abacus"}, "kind: 'abacus' is not one of ['cpu', 'cuda']"),
+    "scheme_twice": ({"emulate": ["none", "none"]}, "emulate: ['none', 'none'] has non-unique elements"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), DEVICE_FAULTS.values(), ids=DEVICE_FAULTS)
+def test_device_fault_is_named(tmp_path: Path, change: dict[str, object], words: str) -> None:
+    file = tmp_path / "box.yaml"
+    file.write_text(yaml.safe_dump(DEVICE))
+    assert load_device(file).kind == "cpu"
+    file.write_text(yaml.safe_dump({**DEVICE, **change}))
+    with pytest.raises(SpecError) as caught:
+        load_device(file)
+    assert words in caught.value.message
 
 
 def test_device_fact_must_exist(tmp_path: Path) -> None:

@@ -111,6 +111,19 @@ YAML_FAULTS = {
         "it needs 1 and its limits ['gap']",
     ),
     "limit_without_a_reason": (lambda content: content["conformance"][1]["limits"][0].pop("because"), "because"),
+    "no_stage": (spoil("stages", to=[]), "stages: [] should be non-empty"),
+    "stage_as_a_word": (spoil("stages", 0, to="read"), "stages.0: 'read' is not of type 'object'"),
+    "stage_without_a_cadence": (
+        lambda content: content["stages"][0].pop("cadence"),
+        "'cadence' is a required property",
+    ),
+    "flag_as_text": (spoil("stages", 0, "optional", to="yes"), "stages.0.optional: 'yes' is not of type 'boolean'"),
+    "no_window": (spoil("windows", to=[]), "windows: [] should be non-empty"),
+    "embeds_nothing": (spoil("embeds", to=[]), "embeds: [] should be non-empty"),
+    "parity_by_nothing": (spoil("parity", "metrics", to=[]), "parity.metrics: [] should be non-empty"),
+    "no_check": (spoil("conformance", to=[]), "conformance: [] should be non-empty"),
+    "blank_summary": (spoil("stages", 1, "summary", to=" "), "stages.1.summary: ' ' does not match"),
+    "name_with_a_dash": (spoil("stages", 0, "name", to="re-ad"), "stages.0.name: 're-ad' does not match"),
 }
 
 
@@ -157,8 +170,9 @@ def test_missing_file_is_named(folder: Path, file: str) -> None:
 
 def test_embedded_structure_must_be_in_the_catalog(toy: Pipeline) -> None:
     check_embedded(toy, {"acme", "other"})
-    with pytest.raises(SpecError, match=r"embeds: acme: not in the catalog"):
-        check_embedded(toy, {"other"})
+    for name in ("acme", "toy"):  # of pipelines, the catalog that is asked holds none
+        with pytest.raises(SpecError, match=f"embeds: {name}: not in the catalog"):
+            check_embedded(replace(toy, embeds=(name,)), {"other"})
 
 
 MODULES = {"read": ("a",), "loop": ("b",)}
