@@ -15,7 +15,7 @@ from pytest_frt.contracts.impl import Scales
 from pytest_frt.contracts.pooled import PooledMetrics
 from pytest_frt.contracts.scheme import Scheme
 from pytest_frt.contracts.seat import ModuleSeat, SeatFacts
-from pytest_frt.errors import FrtError, GateRefused, SwapRefused
+from pytest_frt.errors import FrtError, GateRefused, SwapRefused, UsageFault
 from pytest_frt.lab import seam
 from pytest_frt.lab.near import pooled
 from pytest_frt.lab.oracle import Answer, SeatOracle, calls_of, compare
@@ -28,6 +28,8 @@ from pytest_frt.seat.bind import BoundSeat, bind_unit
 from pytest_frt.seat.calibrate import calibrate
 from pytest_frt.seat.discover import discover
 from pytest_frt.seat.kernel_build import resolve
+from pytest_frt.seat.tree import dtype_name
+from pytest_frt.spec.dims import evaluate
 
 SEAT = "seat"
 CASE_SEED = 0
@@ -37,10 +39,14 @@ def frt_get(structure: str) -> Door:
     """Return the door of a structure.
 
     Raises:
-        UsageFault: no installed structure is called so; the hint names the nearest.
+        UsageFault: no installed structure is called so, the hint names the nearest; or it is a stage pipeline.
         ProviderBroken: it could not be read.
     """
     registry = Registry.load()
+    if structure in registry.pipelines:
+        raise UsageFault(
+            f"{structure} is a stage pipeline, no structure", hint="frt conform HOST carries out its checks"
+        )
     return Door(registry, registry.structure(structure))
 
 
@@ -79,8 +85,8 @@ class Door:
             builds: Kernel repo id to a local build, for kernels that are not part of this distribution.
 
         Raises:
-            GateRefused: there is no sample, the module is no seat of the structure, or nothing that was tried passes;
-                each reason carries its number and limit.
+            GateRefused: there is no sample or one that the module cannot be given, the module is no seat of the
+                structure, or nothing that was tried passes; each reason carries its number and limit.
             UsageFault: no such impl or scheme.
         """
         if module.training or not calibration:
@@ -92,6 +98,7 @@ class Door:
             )
         root = nn.ModuleDict({SEAT: module}).eval()
         facts = self._facts(root)
+        self._check_samples(calibration, facts)
         local = {repo: Path(path) for repo, path in (builds or {}).items()}
         reasons: list[str] = []
         for entry, name in self._candidates(impl, scheme):
@@ -114,7 +121,22 @@ class Door:
             if found.seat == ModuleSeat(SEAT):
                 return found
         why = "; ".join(f"{other.path}: {other.reason}" for other in others) or "it has none of the structure's parts"
+        if seats:
+            why = f"it holds {', '.join(found.id for found in seats)}, to be served on a host"
         raise GateRefused(f"the module is no single-module seat of {self.structure.spec.name}: {why}")
+
+    def _check_samples(self, calibration: Sequence[object], facts: SeatFacts) -> None:
+        """Refuse what the module cannot be given, before it is called."""
+        (given,) = self.structure.spec.inputs
+        width = evaluate(given.shape[-1], facts.dims)
+        for index, x in enumerate(calibration):
+            seen = f"{dtype_name(x.dtype)} {list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+            if not isinstance(x, Tensor) or x.shape[-1:] != (width,) or dtype_name(x.dtype) != facts.dtype:
+                raise GateRefused(
+                    f"{self.structure.spec.name}: calibration input {index} is {seen}, the module takes {facts.dtype} "
+                    f"[..., {width}]",
+                    hint="pass tensors as the module is called with them, each of them one sample",
+                )
 
     def _candidates(self, impl: str | None, scheme: str | None) -> Iterator[tuple[ImplEntry, str]]:
         name = self.structure.spec.name

@@ -7,9 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers.activations import ACT2FN
 
 from pytest_frt import GateRefused, UsageFault, door, frt_get
 from pytest_frt.contracts.pooled import ChannelMetrics
@@ -128,6 +130,78 @@ def test_unusable_request_is_refused(module, samples, change, options, error, wo
 def test_module_without_the_parts_is_refused(samples: list[Tensor]) -> None:
     with pytest.raises(GateRefused, match="no single-module seat of decoder_ffn"):
         frt_get("decoder_ffn").bind(nn.Linear(16, 16).eval(), calibration=samples)
+
+
+class Gated(nn.Module):
+    def __init__(self, act: object) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj = (nn.Linear(16, 32, bias=False) for _ in "gu")
+        self.down_proj, self.act_fn = nn.Linear(32, 16, bias=False), act
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+
+
+def siblings() -> nn.Module:
+    return nn.ModuleDict({f"{name}_proj": nn.Linear(16, 16) for name in "qkv"})
+
+
+NO_SEATS = {
+    "activation_nobody_knows": ("decoder_ffn", lambda: Gated(ACT2FN["gelu_10"]), "seat: activation act_fn is not told"),
+    "activation_of_others": (
+        "decoder_ffn",
+        lambda: Gated(nn.ReLU()),
+        "seat: activation act_fn is relu, decoder_ffn has",
+    ),
+    "no_second_layer": ("vision_ffn", lambda: nn.Sequential(nn.Linear(16, 32), nn.GELU()), r"seat\.0: no structure"),
+    "several_modules": ("qkv_pack", siblings, r"it holds seat\.q_proj\+k_proj\+v_proj, to be served on a host"),
+    "seats_inside": ("linear_proj", siblings, r"it holds seat\.q_proj, seat\.k_proj, seat\.v_proj"),
+}
+SEATS = {
+    "decoder_ffn": lambda: Gated(nn.SiLU()),
+    "vision_ffn": lambda: nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16)),
+}
+
+
+@pytest.mark.parametrize(("structure", "build", "words"), NO_SEATS.values(), ids=NO_SEATS)
+def test_module_that_is_no_seat_is_refused_with_the_reason(structure, build, words, samples) -> None:  # noqa: ANN001
+    with pytest.raises(GateRefused, match=f"no single-module seat of {structure}: .*{words}"):
+        frt_get(structure).bind(build().eval(), calibration=samples)
+
+
+@pytest.mark.parametrize("structure", SEATS)
+def test_module_with_the_parts_is_served(structure: str, samples: list[Tensor]) -> None:
+    part = frt_get(structure).bind(SEATS[structure]().eval(), calibration=samples, impl="torch_packed", scheme="none")
+    assert part.frt_seat == "seat"
+
+
+GIVEN = {
+    "number": (3, "is int, "),
+    "array": (np.zeros((4, 16), np.float32), "is ndarray, "),
+    "one_less": (torch.ones(4, 15), r"is float32 \[4, 15\], "),
+    "one_more": (torch.ones(4, 17), r"is float32 \[4, 17\], "),
+    "no_axis": (torch.tensor(1.0), r"is float32 \[\], "),
+    "other_dtype": (torch.ones(4, 16, dtype=torch.float64), r"is float64 \[4, 16\], "),
+}
+
+
+@pytest.mark.parametrize(("given", "words"), GIVEN.values(), ids=GIVEN)
+def test_sample_that_the_module_cannot_be_given_is_named(module, samples, given, words) -> None:  # noqa: ANN001
+    said = rf"calibration input 4 {words}the module takes float32 \[\.\.\., 16\]"
+    with pytest.raises(GateRefused, match=said):
+        frt_get(STRUCTURE).bind(module, calibration=[*samples, given])
+
+
+@pytest.mark.parametrize("shape", [(16,), (2, 3, 16)], ids=str)
+def test_sample_may_have_any_axes_before_the_last(module, samples, shape) -> None:  # noqa: ANN001
+    part = frt_get(STRUCTURE).bind(module, calibration=[*samples, torch.ones(shape)], impl="torch_packed")
+    assert part.weight is module.weight
+
+
+def test_stage_pipeline_is_told_from_a_structure() -> None:
+    with pytest.raises(UsageFault, match="vla_tick_pipeline is a stage pipeline") as raised:
+        frt_get("vla_tick_pipeline")
+    assert "frt conform" in raised.value.hint
 
 
 def test_structure_typo_names_the_nearest() -> None:
