@@ -126,7 +126,7 @@ def present(at: Candidate) -> bool:
 
 
 def _check_modules(at: Candidate) -> None:
-    """Check that the modules can be replaced, whatever they compute, and that its layers are what they look like."""
+    """Check that the modules can be replaced and read, whatever they compute, and its layers are what they seem."""
     for place in at.places():
         module = at.model.get_submodule(place)
         for inner in module.modules():
@@ -137,6 +137,9 @@ def _check_modules(at: Candidate) -> None:
                 raise _NotThisSeam(Stage.MODULES, f"forward of {name} is patched on the instance")
         if tree.drops_out(module):
             raise _NotThisSeam(Stage.MODULES, f"{place or 'the model'} is in training mode and drops values at random")
+    for point, child in (at.rule.points or {}).items():
+        if not isinstance(tree.child_of(at.parent, child), nn.Module):
+            raise _NotThisSeam(Stage.MODULES, f"there is no module {child} to read point {point} at")
     for slot in at.deciding():
         owner, _ = at.owner(slot)
         if owner is not None and (why := tree.KINDS[at.rule.layer].why_not(owner)):
@@ -209,7 +212,7 @@ def _variant(at: Candidate) -> dict[str, str]:
         return fixed
     child = tree.child_of(at.parent, where)
     if child is None:
-        raise _NotThisSeam(Stage.ACTIVATION, f"there is no {where} to tell the activation from")
+        raise _NotThisSeam(Stage.CONSTANTS, f"there is no {where} to tell the activation from")
     found = identify(child, at.limit(ACTIVATION_LIMIT))
     if isinstance(found, Unidentified):
         raise _NotThisSeam(Stage.ACTIVATION, f"activation {where} is not told: {found.reason}")

@@ -181,6 +181,16 @@ def test_small_weights_are_not_worth_a_seat() -> None:
     assert rest[0].reason.startswith("384 weight elements, fewer than the 385")
 
 
+@pytest.mark.parametrize(("child", "count"), [("up_proj", 1), ("", 1), ("norm", 0), ("up_proj.weight", 0)])
+def test_point_is_read_at_a_module_of_the_host(child: str, count: int) -> None:
+    (structure,) = [s for s in STRUCTURES if s.name == "decoder_ffn"]
+    seams = tuple(replace(rule, points={**(rule.points or {}), "x_after_norm": child}) for rule in structure.seams)
+    seats, rest = discover(Gated().eval(), [replace(structure, seams=seams)])
+    said = [row.reason for row in rest if row.kind == "decoder_ffn"]
+    assert len(seats) == count
+    assert said == ([] if count else [f"there is no module {child} to read point x_after_norm at"])
+
+
 def test_root_module_is_a_seat() -> None:
     seats, _ = discover(Gated().eval(), STRUCTURES)
     assert [seat.seat for seat in seats] == [ModuleSeat("")]
