@@ -174,6 +174,51 @@ def test_build_for_other_machines_is_unavailable_with_the_reason(plant: Plant) -
         kernels.load(REPO, plant(variant="torch29-cxx11-cpu-x86_64-linux"), backend="cpu")
 
 
+@pytest.mark.parametrize(
+    ("release", "taken"), [("0.14.9", 0), ("0.15.0", 1), ("0.17.99", 1), ("0.18.0", 0), ("1.0", 0)]
+)
+def test_client_of_a_release_that_was_not_run_is_unavailable(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, release: str, taken: int
+) -> None:
+    monkeypatch.setattr(kernels.metadata, "version", lambda _: release)
+    root = plant()
+    if taken:
+        assert kernels.load(REPO, root, backend="cpu")[0].VALUE == 1
+        return
+    with pytest.raises(KernelUnavailable, match=rf"kernels {release} is installed, 0\.15 <= kernels < 0\.18 was run"):
+        kernels.load(REPO, root, backend="cpu")
+
+
+FETCHES = [FileNotFoundError("no such repo"), ValueError("no build for this machine"), PermissionError("not trusted")]
+
+
+@pytest.mark.parametrize("fault", FETCHES, ids=str)
+def test_release_that_cannot_be_fetched_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    import kernels as client
+
+    def install(*_: object, **__: object) -> str:
+        raise fault
+
+    monkeypatch.setattr(client, "install_kernel", install)
+    with pytest.raises(KernelUnavailable, match=f"kernel acme/absent at 7: {fault}") as caught:
+        kernels.resolve("acme/absent", pin=HubPin(7, tmp_path), backend="cpu")
+    assert "--frt-kernel" in caught.value.hint
+
+
+def test_kernel_that_raises_while_it_is_imported_leaves_nothing_and_may_be_mended(plant: Plant) -> None:
+    root = plant(kernel_id="toy_raises")
+    file = root / "build/torch-cpu/__init__.py"
+    text = file.read_text()
+    file.write_text(f"{text}raise ImportError('no library')\n")
+    with pytest.raises(ImportError, match="no library"):
+        kernels.load(REPO, root, backend="cpu")
+    assert [name for name in sys.modules if name.startswith("toy_raises")] == []
+    file.write_text(text)
+    assert kernels.load(REPO, root, backend="cpu")[0].VALUE == 1
+
+
 def test_override_beats_local_beats_own(plant: Plant) -> None:
     mine, yours = plant("mine"), plant("yours")
     own = kernels.resolve("pytest-frt/frt-cpu", backend="cpu")
