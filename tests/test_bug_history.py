@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-NODE = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+from tests import tables
+from tests.tables import NOTHING, Node
+
 COMMIT = re.compile(r"`([0-9a-f]{8})`")
-ROW = re.compile(r"^\| (H\d\d) \|" + r" (.+?) \|" * 5 + "$", re.MULTILINE)
-WAIT = re.compile(r"^\| ([a-zA-Z ]+) \| (.+) \|$", re.MULTILINE)
-NOTHING = "nothing"
 ROWS, COMMITS = 60, 67
 
 
@@ -31,46 +29,29 @@ class Row:
 
     commits: tuple[str, ...]
     planted: str
-    tests: tuple[tuple[str, str], ...]
+    tests: tuple[Node, ...]
     wait: str
 
 
 def read(text: str) -> tuple[dict[str, Row], set[str]]:
     """Return the rows by id, and what may be waited for."""
     rows = {
-        row: Row(tuple(COMMIT.findall(seen)), planted, tuple(NODE.findall(tests)), wait)
-        for row, seen, _, planted, tests, wait in ROW.findall(text)
+        row: Row(tuple(COMMIT.findall(seen)), planted, tables.nodes(tests), wait)
+        for row, seen, _, planted, tests, wait in tables.rows(text, "H", columns=6)
     }
-    waits, _, _ = text.partition("## Rows")
-    return rows, {name for name, _ in WAIT.findall(waits)} - {"wait"}
-
-
-def defined(file: Path) -> dict[str, bool]:
-    """Return the test functions of a file, each with whether a mark may skip it."""
-    if not file.is_file():
-        return {}
-    found = (node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef))
-    return {
-        one.name: any("needs_" in mark or "skipif" in mark for mark in map(ast.unparse, one.decorator_list))
-        for one in found
-        if one.name.startswith("test_")
-    }
+    return rows, tables.waits(text, "## Rows")
 
 
 def faults(rows: dict[str, Row], waits: Iterable[str], repository: Path) -> list[str]:
     """Return what is wrong with any row, each with its id."""
     out: list[str] = []
     for name, row in rows.items():
-        known = {node: defined(repository / node[0]) for node in row.tests}
-        out += [f"{name}: {file} has no {test}" for (file, test), tests in known.items() if test not in tests]
-        if row.wait not in {NOTHING, *waits}:
-            out.append(f"{name}: waits for {row.wait}, which is not explained")
+        out += tables.faults(name, row.tests, row.planted, repository)
+        out += tables.unexplained(name, row.wait, waits)
         if not row.tests and row.wait == NOTHING:
             out.append(f"{name}: neither a test nor a wait")
         if row.tests and row.planted.startswith("nothing"):
             out.append(f"{name}: its tests plant nothing")
-        if any(tests.get(test) for (_, test), tests in known.items()) and "needs CUDA" not in row.planted:
-            out.append(f"{name}: a test that may be skipped is not told")
     return out
 
 
@@ -100,8 +81,7 @@ def test_every_wait_is_waited_for(table: tuple[dict[str, Row], set[str]]) -> Non
 
 def test_every_test_of_the_history_stands_in_a_row(table: tuple[dict[str, Row], set[str]], repository: Path) -> None:
     named = {node for row in table[0].values() for node in row.tests}
-    files = sorted((repository / "tests" / "cases").glob("test_history_*.py"))
-    there = {(str(file.relative_to(repository)), test) for file in files for test in defined(file)}
+    there = tables.tests_in(repository, "cases/test_history_*.py")
     assert there
     assert there - named == set()
 
