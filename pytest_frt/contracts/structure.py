@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 PER_CALL: Final = "1"
 """First axis of a boundary tensor that belongs to a whole call."""
+
+
+class Join(StrEnum):
+    """How the places of a pair belong together.
+
+    Attributes:
+        FANOUT: Each place reads the one input and returns its own output.
+        RELAY: Each returns its own output, and consumers read what the producer returned.
+        CHAIN: The producer returns the result, the consumer hands it on.
+    """
+
+    FANOUT = "fanout"
+    RELAY = "relay"
+    CHAIN = "chain"
+
+    @classmethod
+    def of(cls, outputs: int, *, relays: bool) -> Join:
+        """Return the join of a pair with so many outputs, of which the first is relayed or not."""
+        return cls.RELAY if relays else cls.FANOUT if outputs > 1 else cls.CHAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +95,7 @@ class SeamRule:
         points: Point name to the child whose input is the point; ``""`` is the module itself.
         constants: Scalar name to ``child.attribute`` (or ``=number``).
         sizes: Symbol to what it is by sizes that the slots give, e.g. ``{"D": "S/3"}``.
-        join: Pairs only. ``fanout``: each place reads the one input and returns its own output; ``relay``: likewise,
-            with consumers that read what the producer returned; ``chain``: the producer returns the result, the
-            consumer hands it on.
+        join: How the places of a pair belong together; None for a module.
         min_elements: Smallest count of matmul weight elements worth a seat.
         remaining: True when the rule takes only modules that no seat of another rule covers.
         shares: Pairs only. True when what a seat of this rule covers still counts as remaining: the host may be served
@@ -97,7 +115,7 @@ class SeamRule:
     variant: dict[str, str] | None = None
     points: dict[str, str] | None = None
     constants: dict[str, str] | None = None
-    join: str = ""
+    join: Join | None = None
     min_elements: int = 0
     remaining: bool = False
     shares: bool = False
@@ -158,6 +176,10 @@ class Structure:
     def relays(self) -> bool:
         """True when the consumers of a pair read what its producer returned."""
         return self.outputs[0].relayed
+
+    def join(self, variant: Mapping[str, str]) -> Join:
+        """Return how the places of a pair of this variant belong together."""
+        return Join.of(len(self.returned(variant)), relays=self.relays)
 
     def returned(self, variant: Mapping[str, str]) -> tuple[TensorSpec, ...]:
         """Return the outputs that a seat of this variant has."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pytest_frt.contracts.impl import BindSeat, Impl, Scales
 from pytest_frt.contracts.seat import PairSeat, RoutedSeat, SeatFacts
-from pytest_frt.contracts.structure import Structure
+from pytest_frt.contracts.structure import Join, Structure
 from pytest_frt.contracts.verdict import Measured, Refusal
 from pytest_frt.errors import SpecError, SwapRefused
 from pytest_frt.seat.guard import version_of
@@ -53,6 +53,11 @@ class BoundSeat:
     per_call: tuple[bool, ...] = ()
     axes: int = 0
     relays: bool = False
+
+    @property
+    def join(self) -> Join:
+        """How the places of a pair belong together."""
+        return Join.of(len(self.outputs), relays=self.relays)
 
     def shapes(self, x: Tensor) -> list[tuple[int, ...]]:
         """Return the shape of every output of a call with the first input ``x``."""

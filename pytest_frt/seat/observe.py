@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_frt.contracts.seat import NotReplaced, SeatFacts
-from pytest_frt.contracts.structure import Structure
+from pytest_frt.contracts.structure import Join, Structure
 from pytest_frt.seat.guard import rows_of
 from pytest_frt.seat.hooks import Before, watching
 from pytest_frt.seat.tree import dtype_name, under
@@ -63,20 +63,19 @@ class _Watch:
 
     Attributes:
         facts: The seat.
-        fanout: True when each place of a pair returns an output of its own, False when the places form a chain.
-        relays: True when later places read what the first returned.
+        join: How the places of a pair belong together.
         inputs: Inputs of the structure; those after the first must have one row.
         order: Places in the order of the first complete round.
         called: Places called in the running round.
         given: Input of the producer in the running round. It is held, so that no tensor made later takes its storage.
         made: Output of the producer in the running round.
         handed: Output of the producer in the round before, which the consumer has read.
-        version: In-place writes of ``given`` when the producer read it.
+        version: In-place writes of what consumers must not find changed: of ``given`` when the producer read it, of
+            ``made`` where that is relayed.
     """
 
     facts: SeatFacts
-    fanout: bool
-    relays: bool = False
+    join: Join
     inputs: int = 1
     calls: int = 0
     rows: list[int] = field(default_factory=list)
@@ -111,6 +110,8 @@ class _Watch:
     def returned(self, output: object) -> None:
         """Take in what the first place returned."""
         self.made = output
+        if self.join is Join.RELAY and isinstance(output, Tensor):
+            self.version = _version(output)
 
     def later(self, place: str, tensors: tuple[Tensor, ...], _keyword: bool) -> None:  # noqa: FBT001 (a watcher)
         """Take in a call of a later place of a pair."""
@@ -121,15 +122,16 @@ class _Watch:
         if not tensors:
             self.faults.setdefault(f"{place} is called without a tensor")
             return
-        own = self.fanout and not self.relays
+        own = self.join is Join.FANOUT
         expected = self.given if own else self.made
         if not isinstance(expected, Tensor) or not _same(tensors[0], expected):
             what = "another tensor than" if own else "something else than the output of"
             self.faults.setdefault(f"{place} reads {what} {producer}")
         elif not all(_same(other, self.given) for other in tensors[1:]):
             self.faults.setdefault(f"{place} is given a tensor that is not the input of {producer}")
-        elif _version(self.given) != self.version:
-            self.faults.setdefault(f"the input is written to between {producer} and {place}")
+        elif _version(expected if self.join is Join.RELAY else self.given) != self.version:
+            what = "output" if self.join is Join.RELAY else "input"
+            self.faults.setdefault(f"the {what} is written to between {producer} and {place}")
         self.called.append(place)
         self._complete()
 
@@ -185,16 +187,14 @@ def observe(
         model: The host.
         run: One run of what it is deployed for.
         seats: Seats to watch.
-        structures: Their structures: as many outputs as places is a fanout, one output a chain.
+        structures: Their structures.
 
     Returns:
         One observation per seat, in the order of ``seats``.
     """
     by_name = {structure.name: structure for structure in structures}
     watches = [
-        _Watch(seat, len(of.returned(seat.variant)) == len(seat.seat.places), of.relays, len(of.inputs))
-        for seat in seats
-        for of in [by_name[seat.structure]]
+        _Watch(seat, of.join(seat.variant), len(of.inputs)) for seat in seats for of in [by_name[seat.structure]]
     ]
     before: list[tuple[str, Before]] = []
     for watch in watches:
@@ -202,12 +202,12 @@ def observe(
         before.append((producer, watch.first))
         before += [(place, partial(watch.later, place)) for place in others]
     pairs = [watch for watch in watches if len(watch.facts.seat.places) > 1]
-    chains = [watch for watch in pairs if not watch.fanout]
+    chains = [watch for watch in pairs if watch.join is Join.CHAIN]
     for watch in chains:
         places = watch.facts.seat.places
         around = [path for path, _ in model.named_modules() if not any(_related(path, place) for place in places)]
         before += [(path, partial(watch.read, path)) for path in around]
-    after = [(watch.facts.seat.places[0], watch.returned) for watch in pairs if watch.relays or not watch.fanout]
+    after = [(watch.facts.seat.places[0], watch.returned) for watch in pairs if watch.join is not Join.FANOUT]
     with torch.no_grad(), watching(model, before, after):
         run()
     return tuple(watch.observation() for watch in watches)

@@ -11,6 +11,7 @@ from weakref import ReferenceType, ref
 from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling
 
+from pytest_frt.contracts.structure import Join
 from pytest_frt.errors import GuardRefused
 from pytest_frt.seat.guard import Guard, input_names, inputs_of, version_of
 from pytest_frt.seat.ledger import Admission
@@ -45,8 +46,7 @@ class Exchange:
     Attributes:
         impl: The impl's forward: the producer's inputs to one tensor (chain) or one per place (fanout).
         places: Places of the seat, producer first.
-        fanout: Whether every place has an output of its own.
-        relays: Whether consumers read what the producer returned.
+        join: How they belong together.
         tickets: Thread to its pending ticket.
         unserved: Threads whose producer ran in the host last: its consumers do so too.
         handed: Thread to the chain result that was handed on last.
@@ -54,8 +54,7 @@ class Exchange:
 
     impl: Callable[..., Any]
     places: tuple[str, ...]
-    fanout: bool
-    relays: bool = False
+    join: Join
     tickets: dict[int, Ticket] = field(default_factory=dict)
     unserved: set[int] = field(default_factory=set)
     handed: dict[int, ReferenceType[Tensor]] = field(default_factory=dict)
@@ -68,15 +67,15 @@ class Exchange:
         """
         answer = self.impl(x, *sides)
         outputs: list[Tensor | None] = list(answer) if isinstance(answer, tuple) else [answer]
-        first, wanted = outputs[0], len(self.places) if self.fanout else 1
+        first, wanted = outputs[0], 1 if self.join is Join.CHAIN else len(self.places)
         if first is None or len(outputs) != wanted:
             raise GuardRefused(
                 f"the impl at {self.places[0]} returned {len(outputs)} tensors, the seat takes {wanted}",
                 hint="return one tensor for a chain, a tuple with one per place for a fanout",
             )
-        if self.fanout:
+        if self.join is not Join.CHAIN:
             outputs[0] = None
-        given = first if self.relays else x
+        given = first if self.join is Join.RELAY else x
         self.tickets[_thread()] = Ticket(given, _version(given), outputs, _version(first))
         self.unserved.discard(_thread())
         return first
@@ -103,7 +102,7 @@ class Exchange:
         Where consumers read the producer's own input, that input says so. What is relayed does not say whether it was
         made in the host: the producer's last call does.
         """
-        if self.relays:
+        if self.join is Join.RELAY:
             return _thread() not in self.unserved
         return guard.examine(x) is Admission.SERVED
 
@@ -135,7 +134,7 @@ class ConsumingSeat(SeatModule):
         ticket = exchange.pending()
         if ticket is None:
             return self._without_ticket(args, kwargs)
-        if not exchange.fanout:
+        if exchange.join is Join.CHAIN:
             return self._chain(ticket, args, kwargs)
         (x,) = inputs_of(args, kwargs, self._frt_names)
         if isinstance(x, Tensor) and _same(x, ticket.x, ticket.version):
@@ -148,7 +147,7 @@ class ConsumingSeat(SeatModule):
     def _without_ticket(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401
         given = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
         exchange: Exchange = self._frt_exchange
-        if exchange.fanout and given and exchange.owes(given[0], self._frt_guard):
+        if exchange.join is not Join.CHAIN and given and exchange.owes(given[0], self._frt_guard):
             # The producer ran on something else, or not at all: it has not counted this call.
             self._miss(given[0])
         elif not is_dynamo_compiling():

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from pytest_frt.contracts.seat import PairSeat, SeatFacts
-from pytest_frt.contracts.structure import SeamRule, Structure
+from pytest_frt.contracts.structure import Join, SeamRule, Structure
 from pytest_frt.seat.weights import slot_tensors
 from pytest_frt.spec import dims
-from pytest_frt.spec.seams import FANOUT, RELAY
 
 Reference = Callable[..., Tensor | tuple[Tensor, ...]]
 """``reference`` of a catalog entry: keyword-only."""
@@ -82,14 +81,14 @@ def _run_host(
     outputs: list[Tensor] = []
     if not isinstance(facts.seat, PairSeat):
         return _outputs(modules[0], places[0], (x.clone(), *sides))
-    if rule.join in (FANOUT, RELAY):
+    if rule.join is not Join.CHAIN:
         given: tuple[Tensor, ...] = (x, *sides)
         for module, place in zip(modules, places, strict=True):
             out = _call(module, place, (given[0].clone(), *given[1:]))
             if isinstance(out, Differs):
                 return out
             outputs.append(out)
-            given = (outputs[0] if rule.join == RELAY else x,)
+            given = (outputs[0] if rule.join is Join.RELAY else x,)
         return outputs
     y: Tensor | Differs = _call(modules[0], places[0], (x.clone(),))
     for module, place in zip(modules[1:], places[1:], strict=True):

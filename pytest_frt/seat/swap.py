@@ -132,7 +132,7 @@ def _modules(bound: BoundSeat, guard: Guard, hosts: tuple[nn.Module, ...]) -> tu
     run = bound.module.forward
     if len(hosts) == 1:
         return (AnsweringSeat(hosts[0], guard, run),)
-    exchange = Exchange(run, bound.facts.seat.places, fanout=len(bound.outputs) > 1, relays=bound.relays)
+    exchange = Exchange(run, bound.facts.seat.places, bound.join)
     producer = AnsweringSeat(hosts[0], guard, exchange.produce, exchange.clear)
     consumers = (ConsumingSeat(host, guard, exchange, index) for index, host in enumerate(hosts[1:], start=1))
     return (producer, *consumers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pytest_frt.contracts.structure import Limit, SeamRule, SlotSpec, Structure
+from pytest_frt.contracts.structure import Join, Limit, SeamRule, SlotSpec, Structure
 from pytest_frt.errors import SpecError
 
 ACTIVATION_AXIS = "activation"
@@ -19,8 +19,6 @@ SEAM_LIMIT = "seam.error_in_eps"
 LINEAR, PATCHES, NORM = "linear", "patches", "norm"
 DECIDING: Final = {LINEAR: "matmul", PATCHES: "matmul", NORM: "norm"}
 """Kind of layer to the role of the slots whose owners must be of that kind."""
-FANOUT, RELAY = "fanout", "relay"
-"""Joins of pairs whose every place has an output of its own."""
 EPSILON = "eps"
 """The constant that a rule of norms names: it shows on small rows alone and is held against the host there."""
 
@@ -55,7 +53,7 @@ def expand(raw: Mapping[str, Any]) -> Iterator[SeamRule]:
             variant=fields["variant"],
             points=fields["points"],
             constants=fields.get("constants", {}),
-            join=fields.get("join", ""),
+            join=Join(fields["join"]) if "join" in fields else None,
             min_elements=fields.get("min_elements", 0),
             remaining=fields.get("remaining", False),
             shares=fields.get("shares", False),
@@ -111,12 +109,12 @@ def check_joins(structure: Structure, where: str) -> None:
         SpecError: a rule says otherwise.
     """
     for rule in structure.seams:
-        if (rule.join == RELAY) is not structure.relays:
+        if (rule.join is Join.RELAY) is not structure.relays:
             name = structure.outputs[0].name
             raise SpecError(
                 f"{where}: seams.{rule.name}.join: {rule.join or 'none'}, and outputs.{name}.relayed is "
                 f"{str(structure.relays).lower()}",
-                hint=f"write join: {RELAY} in every rule and relayed: true at {name}, or neither",
+                hint=f"write join: {Join.RELAY} in every rule and relayed: true at {name}, or neither",
             )
 
 

@@ -156,6 +156,12 @@ def test_host_calls_are_observed_without_a_fault(scene: Scene) -> None:
         assert (seen.calls, seen.rows, seen.fault) == (1, (5,), "")
 
 
+def test_norm_that_finishes_in_place_is_no_fault(scene: Scene) -> None:
+    scene.model.own.norm1.register_forward_hook(lambda _module, _given, n: n.add_(0))
+    seen = observe(scene.model, scene.run, scene.seats[:1], [STRUCTURE])
+    assert seen[0].fault == ""
+
+
 def between(change: Callable[[Tensor], Tensor]) -> Callable[[Scene], None]:
     """Return a run in which something happens between the norm and the projections."""
 
@@ -170,10 +176,11 @@ def between(change: Callable[[Tensor], Tensor]) -> Callable[[Scene], None]:
     ("run", "said"),
     [
         (between(Tensor.clone), "to_q reads something else than the output of own.norm1"),
+        (between(lambda n: n.add_(1)), "the output is written to between own.norm1 and own.attn1.to_q"),
         (lambda scene: scene.model.own.attn1(scene.x), "to_q is called without own.norm1 before it"),
         (lambda scene: scene.model.own.norm1(scene.x, scene.cond), "is not called after own.norm1"),
     ],
-    ids=["position_added_between", "norm_left_out", "projections_left_out"],
+    ids=["position_added_between", "written_between", "norm_left_out", "projections_left_out"],
 )
 def test_another_way_between_norm_and_projections_is_a_fault(
     scene: Scene, run: Callable[[Scene], None], said: str
