@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from pytest_frt.contracts.evidence import LedgerEntry
 from pytest_frt.contracts.seat import SeatFacts
-from pytest_frt.errors import SpecError
 from pytest_frt.sdk import Impl
 from pytest_frt.seat import lifecycle, swap
 from pytest_frt.seat.attachment import Attachment
@@ -283,24 +282,3 @@ def test_threads_do_not_take_each_others_tickets(scene: Scene) -> None:
 def test_contract_battery_holds(scene: Scene) -> None:
     found = lifecycle.run_battery(scene.model, scene.attach, scene.run)
     assert [(check.name, check.detail) for check in found if not check.ok] == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        (", relayed: true", "", "outputs.n.relayed is false"),
-        ("join: relay", "join: fanout", "join: fanout, and outputs.n.relayed is true"),
-        ("{name: q, shape: [M, Nq]}", "{name: q, shape: [M, Nq], relayed: true}", "q.relayed: only the first output"),
-        ("{name: x, shape: [M, D]}", "{name: x, shape: [M, D], relayed: true}", "x.relayed: only the first output"),
-        ("shares: true", "shares: true\n    remaining: true", "only a pair that takes no remaining layers"),
-    ],
-    ids=["boundary_without", "rules_without", "second_output", "input", "shared_and_remaining"],
-)
-def test_boundary_and_rules_agree(tmp_path: Path, old: str, new: str, said: str) -> None:
-    folder = tmp_path / STRUCTURE.name
-    folder.mkdir()
-    for name in ("reference.py", "cases.py"):
-        (folder / name).write_text((FOLDER / name).read_text())
-    (folder / "structure.yaml").write_text((FOLDER / "structure.yaml").read_text().replace(old, new, 1))
-    with pytest.raises(SpecError, match=said):
-        load_structure(folder)
