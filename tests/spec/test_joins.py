@@ -1,4 +1,4 @@
-"""What a producer returns is relayed by the boundary and by every rule, or by neither; only a pair shares its layers."""
+"""What a producer returns is relayed by the boundary and by every rule, or by neither; only pairs share layers."""
 
 from __future__ import annotations
 
