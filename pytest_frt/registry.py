@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -53,6 +53,8 @@ __all__ = [
 
 GROUP_PREFIX = "pytest_frt."
 V = TypeVar("V")
+Named = TypeVar("Named", ImplEntry, PipelineEntry)
+"""Entries that name what a structure has, or structures."""
 UNREADABLE = (SpecError, ProviderBroken, OSError, SyntaxError, UnicodeDecodeError)
 """What a faulty provider can raise while its files are read."""
 
@@ -120,11 +122,11 @@ class Registry:
         structures = _only(tables["catalog"], StructureEntry)
         return cls(
             structures=structures,
-            impls=dict(_declared(_only(tables["impls"], ImplEntry), structures, faults)),
+            impls=_sound(_only(tables["impls"], ImplEntry), _impl_declares, structures, faults),
             hosts=_only(tables["hosts"], HostEntry),
             devices=_only(tables["devices"], DeviceEntry),
             schemes=_only(tables["schemes"], SchemeEntry),
-            pipelines=dict(_embedded(_only(tables["catalog"], PipelineEntry), structures, faults)),
+            pipelines=_sound(_only(tables["catalog"], PipelineEntry), _pipeline_embeds, structures, faults),
             broken=tuple(faults),
         )
 
@@ -199,31 +201,32 @@ def _only(table: Mapping[str, Entry], kind: type[V]) -> dict[str, V]:
     return {name: entry for name, entry in table.items() if isinstance(entry, kind)}
 
 
-def _embedded(
-    pipelines: Mapping[str, PipelineEntry], structures: Mapping[str, StructureEntry], broken: list[Broken]
-) -> Iterator[tuple[str, PipelineEntry]]:
-    """Yield the pipelines whose structures are all there; the others are noted in ``broken``."""
-    for name, entry in pipelines.items():
+def _sound(
+    table: Mapping[str, Named],
+    check: Callable[[Named, Mapping[str, StructureEntry]], None],
+    structures: Mapping[str, StructureEntry],
+    broken: list[Broken],
+) -> dict[str, Named]:
+    """Return the entries that a check finds in order beside the structures; the others are noted in ``broken``."""
+    sound: dict[str, Named] = {}
+    for name, entry in table.items():
         try:
-            check_embedded(entry.spec, structures)
+            check(entry, structures)
         except SpecError as fault:
             broken.append(Broken(entry.provider.group, name, entry.provider.distribution, fault.message))
         else:
-            yield name, entry
+            sound[name] = entry
+    return sound
 
 
-def _declared(
-    impls: Mapping[str, ImplEntry], structures: Mapping[str, StructureEntry], broken: list[Broken]
-) -> Iterator[tuple[str, ImplEntry]]:
-    """Yield the impls that name nothing which their structure lacks; the others are noted in ``broken``."""
-    for name, entry in impls.items():
-        try:
-            if (structure := structures.get(entry.impl.structure)) is not None:
-                check_declared(entry.impl, structure.spec, str(entry.file))
-        except SpecError as fault:
-            broken.append(Broken(entry.provider.group, name, entry.provider.distribution, fault.message))
-        else:
-            yield name, entry
+def _pipeline_embeds(entry: PipelineEntry, structures: Mapping[str, StructureEntry]) -> None:
+    check_embedded(entry.spec, structures)
+
+
+def _impl_declares(entry: ImplEntry, structures: Mapping[str, StructureEntry]) -> None:
+    """Hold an impl to its structure; without one there is nothing to hold it to."""
+    if (structure := structures.get(entry.impl.structure)) is not None:
+        check_declared(entry.impl, structure.spec, str(entry.file))
 
 
 def _providers(broken: list[Broken]) -> Iterator[Provider]:
