@@ -141,13 +141,7 @@ def compile(model: nn.Module, phase: str) -> NoReturn:  # noqa: A001 (a name of 
 def stages(model: nn.Module, samples: list[Sample]) -> TickStages:
     """Tell what a tick runs: the backbone and the head's readers before the loop, the transformer in each step."""
     modules = {
-        "obs_encode": (
-            f"{QWEN}.model.visual",
-            TEXT,
-            f"{HEAD}.vlln",
-            f"{HEAD}.vl_self_attention",
-            f"{HEAD}.state_encoder",
-        ),
+        "obs_encode": (f"{QWEN}.model.visual", TEXT, *(f"{HEAD}.{name}" for name in READERS)),
         "action_denoise": (f"{HEAD}.action_encoder", f"{HEAD}.model", f"{HEAD}.action_decoder"),
     }
     loop = Loop(f"{HEAD}.model", _settings(model)[0].num_inference_timesteps, ("hidden_states", "timestep"))
