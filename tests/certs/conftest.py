@@ -108,3 +108,12 @@ class World:
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+@pytest.fixture
+def trust(world: World, tmp_path: Path) -> Path:
+    """Return the policy of the world as a file that anyone may read."""
+    path = tmp_path / "frt-trust.toml"
+    path.write_text(world.policy_text)
+    path.chmod(0o644)
+    return path

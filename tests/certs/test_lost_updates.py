@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from pytest_frt.certs import dsse, index_build, keys, policy, store
 from pytest_frt.certs.index import build_index
 
@@ -67,14 +65,6 @@ def at_once(folder: Path, commands: Sequence[Sequence[str]], how: str = "as it i
     gate.touch()
     said = [process.communicate()[1].decode() for process in running]
     assert [process.returncode for process in running] == [0] * len(running), said
-
-
-@pytest.fixture
-def trust(world: World, tmp_path: Path) -> Path:
-    path = tmp_path / "frt-trust.toml"
-    path.write_text(world.policy_text)
-    path.chmod(0o644)
-    return path
 
 
 def test_keys_and_denials_at_once_are_all_kept(trust: Path) -> None:

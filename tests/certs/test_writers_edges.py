@@ -5,23 +5,11 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_frt.certs import index_build, keys, lock, policy_edit, store
 from pytest_frt.errors import CertificateRefused
-
-if TYPE_CHECKING:
-    from tests.certs.conftest import World
-
-
-@pytest.fixture
-def trust(world: World, tmp_path: Path) -> Path:
-    path = tmp_path / "frt-trust.toml"
-    path.write_text(world.policy_text)
-    path.chmod(0o644)
-    return path
 
 
 def _add(place: Path) -> None:

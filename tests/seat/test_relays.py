@@ -25,26 +25,13 @@ from pytest_frt.seat.observe import observe
 from pytest_frt.spec.load import load_structure
 from pytest_frt.spec.modules import load_file
 
+from .modulated import ModulatedNorm
+
 FOLDER = Path(__file__).parents[2] / "catalog" / "modnorm_qkv_chain"
 STRUCTURE = load_structure(FOLDER)
 REFERENCE = load_file(FOLDER / "reference.py").reference
 D, C, BEHIND, ROWS = 16, 12, 20, (2, 12)
 DECLARED = Impl(name="toy", structure=STRUCTURE.name, version=1, schemes=("none",), kernel="a/b", rows={"none": ROWS})
-
-
-class Norm(nn.Module):
-    """Layer norm with projected scale and shift."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(D, eps=1e-5, elementwise_affine=False)
-        self.linear = nn.Linear(C, 2 * D)
-
-    def forward(self, x: Tensor, temb: Tensor) -> Tensor:
-        scale, shift = self.linear(nn.functional.silu(temb)).chunk(2, 1)
-        normed: Tensor = self.norm(x)
-        y: Tensor = normed * (1 + scale[:, None]) + shift[:, None]
-        return y
 
 
 class Attention(nn.Module):
@@ -67,7 +54,7 @@ class Block(nn.Module):
 
     def __init__(self, behind: int, *, bias: bool) -> None:
         super().__init__()
-        self.norm1, self.attn1 = Norm(), Attention(behind, bias=bias)
+        self.norm1, self.attn1 = ModulatedNorm(D, C), Attention(behind, bias=bias)
 
     def forward(self, x: Tensor, cond: Tensor, others: Tensor | None) -> Tensor:
         return x + cast("Tensor", self.attn1(self.norm1(x, cond), others))

@@ -24,6 +24,8 @@ from pytest_frt.seat.guard import SeatWarning
 from pytest_frt.seat.observe import observe
 from pytest_frt.spec.load import load_structure
 
+from .modulated import ModulatedNorm
+
 STRUCTURE = load_structure(Path(__file__).parents[2] / "catalog" / "adaln_producer")
 D, C, ROWS = 16, 8, (2, 12)
 DECLARED = Impl(
@@ -48,27 +50,12 @@ class AdaRms(nn.Module):
         return normed * (1 + scale) + shift, gate
 
 
-class AdaLayer(nn.Module):
-    """Layer norm with projected scale and shift, as diffusion transformers have it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(D, eps=1e-5, elementwise_affine=False)
-        self.linear = nn.Linear(C, 2 * D)
-
-    def forward(self, x: Tensor, temb: Tensor) -> Tensor:
-        scale, shift = self.linear(nn.functional.silu(temb)).chunk(2, 1)
-        normed: Tensor = self.norm(x)
-        y: Tensor = normed * (1 + scale[:, None]) + shift[:, None]
-        return y
-
-
 class Policy(nn.Module):
     """Two conditioned norms, each around a linear, run once per condition."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second, self.between = AdaRms(), AdaLayer(), nn.Linear(D, D)
+        self.first, self.second, self.between = AdaRms(), ModulatedNorm(D, C), nn.Linear(D, D)
 
     def forward(self, x: Tensor, conds: Tensor) -> Tensor:
         for cond in conds.split(1):
@@ -93,7 +80,7 @@ class Scene:
 
     def bound(self) -> tuple[BoundSeat, ...]:
         """Bind twins of the host's own modules."""
-        twins = {"first": AdaRms(), "second": AdaLayer()}
+        twins = {"first": AdaRms(), "second": ModulatedNorm(D, C)}
         for name, twin in twins.items():
             twin.load_state_dict(getattr(self.model, name).state_dict())
         found = []
