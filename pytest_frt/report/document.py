@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_frt.contracts.verdict import Outcome
@@ -11,6 +12,7 @@ from pytest_frt.report import away, exhibits
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.header import versions
 from pytest_frt.report.lines import Rerun
+from pytest_frt.report.totals import Totals
 from pytest_frt.rules.fold import Folded
 from pytest_frt.run.config import RunConfig
 from pytest_frt.run.emulation import KIND, NOT_SHOWN, label
@@ -29,8 +31,6 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
     """Return the report as JSON values."""
     plans = {record.id: record for record in plan.records}
     unions = {union.name: union for union in plan.unions}
-    stood_in = [collected.folded(name) for name in collected.gates if name in collected.emulated]
-    outcomes = [collected.folded(name) for name in collected.gates if name not in collected.emulated]
     return {
         "schema": SCHEMA,
         "exit_code": ending.exit_code,
@@ -38,16 +38,7 @@ def build(collected: Collected, settings: RunConfig, plan: RunPlan, rerun: Rerun
         "origins": {key: value for key, value in settings.origins.items() if key not in SECRET},
         "machine": [codec.to_json(facts) for facts in machine_facts()],
         "software": versions(),
-        "totals": {
-            "asked": len(plan.records) + len(plan.not_supported),
-            "supported": len(plan.records) - len(plan.emulated),
-            "judged": len(outcomes),
-            "correct": sum(one.correct for one in outcomes),
-            "certified": sum(one.outcome is Outcome.CERTIFIED for one in outcomes),
-            "waived": sum(one.outcome is Outcome.WAIVED for one in (*outcomes, *stood_in)),
-            "emulated": len(stood_in),
-            "emulated_correct": sum(one.correct for one in stood_in),
-        },
+        "totals": asdict(Totals.of(collected, plan)),
         "records": [_record(collected, plans[name], rerun, ending) for name in collected.gates],
         "unions": [
             {

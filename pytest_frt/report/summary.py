@@ -11,6 +11,7 @@ from pytest_frt.report import away, table
 from pytest_frt.report.collected import Collected
 from pytest_frt.report.ending import Ending
 from pytest_frt.report.lines import INDENT, reason, wrapped
+from pytest_frt.report.totals import Totals
 from pytest_frt.run.config import RunConfig
 from pytest_frt.run.emulation import LABEL
 from pytest_frt.run.plan import RunPlan
@@ -125,22 +126,17 @@ class Summary:
             yield from (line for note in self.ending.notes for line in note.splitlines())
 
     def _counts(self) -> Iterator[str]:
-        folds = {record: self.collected.folded(record) for record in self.collected.gates}
-        found = [one for record, one in folds.items() if record not in self.collected.emulated]
-        stood_in = [one for record, one in folds.items() if record in self.collected.emulated]
-        good = sum(one.outcome is Outcome.CERTIFIED for one in found)
-        correct = sum(one.correct for one in found)
-        waived = sum(one.outcome is Outcome.WAIVED for one in folds.values())
-        supported = len(self.plan.records) - len(self.plan.emulated)
-        asked = len(self.plan.records) + len(self.plan.not_supported)
+        found = Totals.of(self.collected, self.plan)
         yield (
-            f"{good} certified of {asked} asked for and {supported} supported here; "
-            f"{len(found)} judged, {correct} correct{f', {waived} waived' if waived else ''}"
+            f"{found.certified} certified of {found.asked} asked for and {found.supported} supported here; "
+            f"{found.judged} judged, {found.correct} correct{f', {found.waived} waived' if found.waived else ''}"
             f"{f', {len(self.plan.kept)} kept from an earlier run' if self.plan.kept else ''}"
         )
-        if stood_in:
-            right = sum(one.correct for one in stood_in)
-            yield f"{len(stood_in)} more {LABEL}, {right} correct there: nothing is timed or certified in emulation"
+        if found.emulated:
+            yield (
+                f"{found.emulated} more {LABEL}, {found.emulated_correct} correct there: "
+                "nothing is timed or certified in emulation"
+            )
         if self.settings.quick:
             yield "quick form: provisional, nothing is certified"
         elif not self.settings.timing:
