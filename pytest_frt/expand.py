@@ -108,7 +108,7 @@ class _Chosen:
         raise UsageFault(f"{option}={glob} matches no {dimension}", hint=did_you_mean(glob, known))
 
 
-def _absence(entry: DeviceEntry, facts: Sequence[DeviceFacts]) -> str:
+def absence(entry: DeviceEntry, facts: Sequence[DeviceFacts]) -> str:
     """Return why a device is not here, speaking of a device of its kind where there is one; empty when it is."""
     reasons = [(one.kind == entry.spec.kind, matches(entry.spec, one)) for one in facts]
     if any(reason is None for _, reason in reasons):
@@ -119,7 +119,7 @@ def _absence(entry: DeviceEntry, facts: Sequence[DeviceFacts]) -> str:
 def _devices(chosen: _Chosen, selection: Selection, registry: Registry, facts: Sequence[DeviceFacts]) -> list[str]:
     known = list(registry.devices)
     if "device" not in selection.include:
-        known = [name for name, entry in registry.devices.items() if not _absence(entry, facts)]
+        known = [name for name, entry in registry.devices.items() if not absence(entry, facts)]
         if not known:
             raise UsageFault("no device profile matches this machine", hint=did_you_mean("", registry.devices))
     return chosen.names("device", known)
@@ -178,7 +178,7 @@ class _Row:
             )
         if fault:
             return NotSupported(self.cell, fault)
-        absent = _absence(device, self.facts)
+        absent = absence(device, self.facts)
         return self._elsewhere(absent) if absent else Planned(self.cell)
 
     def _elsewhere(self, absent: str) -> Planned | NotSupported:

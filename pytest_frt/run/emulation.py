@@ -64,4 +64,4 @@ def elsewhere(
     size = size_of(config, spec, registry.device(cell.device).spec.kind)
     here = {replace(key, size=size) for key in emulated}
     found = (key for key, _ in keys_of(config, spec, cell, impl.rows[cell.scheme], size))
-    return [Elsewhere(key, impl.kernel, key in here) for key in found if selected(config, key.id)]
+    return [Elsewhere(key, impl.kernel, key in here) for key in found if selected(config, "record", key.id)]

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from pytest_frt.cell import Cell, RecordKey
 from pytest_frt.contracts.host import BuildRequest
 from pytest_frt.contracts.job import HostRef, UnitRef
-from pytest_frt.devices.probe import matches as differs
 from pytest_frt.errors import KernelUnavailable, UsageFault
-from pytest_frt.expand import NotSupported, Planned, expand
+from pytest_frt.expand import NotSupported, Planned, absence, expand
 from pytest_frt.rules.fold import PLAN_GATES, RECORD_GATES
 from pytest_frt.rules.net_win import family_level
 from pytest_frt.run.emulation import KIND, NEEDS_DEVICE, elsewhere
@@ -218,8 +217,8 @@ def plan_run(config: RunConfig, registry: Registry, facts: Sequence[DeviceFacts]
     kept, absent = _by_id(config, draft.records, draft.absent)
     # One regime of a host after the other: witnesses of the timing lab stay loaded while it lasts.
     kept.sort(key=lambda record: (record.host.name, record.key.form, record.key.cache, record.key.phase))
-    specs = {row.cell.device: registry.device(row.cell.device).spec for row in rows}
-    away = tuple(name for name, spec in specs.items() if all(differs(spec, one) for one in facts))
+    devices = dict.fromkeys(row.cell.device for row in rows)
+    away = tuple(name for name in devices if absence(registry.device(name), facts))
     return RunPlan(tuple(kept), _unions(kept), tuple(absent), elsewhere=tuple(draft.elsewhere), away=away)
 
 
@@ -238,7 +237,7 @@ def _by_id(
         ):
             hint = record_hint(glob, (record.id for record in records))
             raise UsageFault(f"record glob {glob!r} matches no record", hint=hint)
-    kept = [one for one in records if selected(config, one.id)]
+    kept = [one for one in records if selected(config, "record", one.id)]
     cells = tuple(map(_cell_part, keep))
     return kept, [row for row in absent if not keep or matches(row.cell.id, cells)]
 

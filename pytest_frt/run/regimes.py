@@ -44,10 +44,8 @@ def phases_of(config: RunConfig, spec: HostSpec, rows: tuple[int, int], size: st
 
     Tiny hosts run their regimes at fewer rows: there every one is admitted.
     """
-    keep = config.selection.include.get("phase", ())
-    drop = config.selection.exclude.get("phase", ())
-    kept = [p for p in spec.phases if (not keep or matches(p.name, keep)) and not matches(p.name, drop)]
-    return [p for p in kept if size == "tiny" or rows[0] <= p.timed_rows <= rows[1]]
+    kept = [phase for phase in spec.phases if selected(config, "phase", phase.name)]
+    return [phase for phase in kept if size == "tiny" or rows[0] <= phase.timed_rows <= rows[1]]
 
 
 def keys_of(
@@ -63,10 +61,10 @@ def keys_of(
     ]
 
 
-def selected(config: RunConfig, record: str) -> bool:
-    """Return whether the record globs of a selection keep a record key id."""
-    keep, drop = (side.get("record", ()) for side in (config.selection.include, config.selection.exclude))
-    return (not keep or matches(record, keep)) and not matches(record, drop)
+def selected(config: RunConfig, dimension: str, name: str) -> bool:
+    """Return whether the globs that a selection has in a dimension, such as ``record``, keep a name."""
+    keep, drop = (side.get(dimension, ()) for side in (config.selection.include, config.selection.exclude))
+    return (not keep or matches(name, keep)) and not matches(name, drop)
 
 
 def matches(name: str, globs: tuple[str, ...]) -> bool:
