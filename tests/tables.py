@@ -28,9 +28,16 @@ def waits(text: str, until: str) -> set[str]:
 
 
 def rows(text: str, letter: str, columns: int) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of every row whose first is ``letter`` and a number."""
-    row = re.compile(rf"^\| ({letter}\d+) \|" + r" (.+?) \|" * (columns - 1) + "$", re.MULTILINE)
-    yield from row.findall(text)
+    """Yield the cells of every row whose first is ``letter`` and a number.
+
+    Raises:
+        AssertionError: such a row has fewer cells.
+    """
+    row = re.compile(rf"\| ({letter}\d+) \|" + r" (.+?) \|" * (columns - 1))
+    for line in re.findall(rf"^\| {letter}\d+ \|.*$", text, re.MULTILINE):
+        found = row.fullmatch(line)
+        assert found, f"not {columns} cells: {line}"
+        yield found.groups()
 
 
 @cache

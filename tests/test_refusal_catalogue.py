@@ -161,6 +161,11 @@ def test_spoiled_row_is_named(tmp_path: Path, old: str, new: str, fault: str) ->
     assert any(one.startswith(fault) for one in Page.of(TEXT.replace(old, new)).faults(tmp_path))
 
 
+def test_row_that_lacks_a_cell_is_not_passed_over() -> None:
+    with pytest.raises(AssertionError, match=r"not 6 cells: [|] R001 [|] toys"):
+        Page.of(TEXT.replace(" | nothing |", " |"))
+
+
 def test_sentence_that_says_it_is_not_here_needs_no_test(tmp_path: Path) -> None:
     absent = TEXT.replace('`broken`: "it is" | `tests/test_x.py::test_a`', "not here: toys do not break | none")
     assert "R001: neither a test nor a wait" not in Page.of(absent).faults(tmp_path)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 
 import pytest
 
+from tests import tables
+from tests.tables import Node
+
 CASES = [f"C{number:02}" for number in range(1, 35)]
-NODE = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
-ROW = re.compile(r"^\| (C\d\d) \| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 GPU = {"C23": "needs a cuda device", "C24": "two cuda devices"}
+Table = dict[str, tuple[str, tuple[Node, ...]]]
 
 
 @pytest.fixture(scope="module")
-def table(repository: Path) -> dict[str, tuple[str, list[tuple[str, str]]]]:
+def table(repository: Path) -> Table:
     """Return case to its outcome and its (file, function) pairs."""
     text = (repository / "docs" / "cases.md").read_text(encoding="utf-8")
-    return {case: (outcome, NODE.findall(tests)) for case, _, tests, outcome in ROW.findall(text)}
+    return {case: (outcome, tables.nodes(tests)) for case, _, tests, outcome in tables.rows(text, "C", columns=4)}
 
 
 def functions(file: Path) -> dict[str, set[str]]:
@@ -32,23 +33,19 @@ def functions(file: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_every_case_has_its_row_in_order(table: dict[str, tuple[str, list[tuple[str, str]]]]) -> None:
+def test_every_case_has_its_row_in_order(table: Table) -> None:
     assert list(table) == CASES
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_test_of_a_case_exists(
-    table: dict[str, tuple[str, list[tuple[str, str]]]], repository: Path, case: str
-) -> None:
+def test_every_test_of_a_case_exists(table: Table, repository: Path, case: str) -> None:
     outcome, nodes = table[case]
     assert nodes
     assert [node for node in nodes if node[1] not in functions(repository / node[0])] == []
     assert GPU.get(case, "") in outcome.lower()
 
 
-def test_every_marked_test_stands_in_its_row(
-    table: dict[str, tuple[str, list[tuple[str, str]]]], repository: Path
-) -> None:
+def test_every_marked_test_stands_in_its_row(table: Table, repository: Path) -> None:
     marked = {
         (case, str(file.relative_to(repository)), name)
         for file in sorted((repository / "tests").rglob("test_*.py"))
@@ -64,4 +61,4 @@ def test_a_row_without_a_test_would_be_seen(tmp_path: Path) -> None:
     file = tmp_path / "test_x.py"
     file.write_text("@pytest.mark.case('C99')\ndef test_a(): ...\n")
     assert functions(file) == {"test_a": {"C99"}}
-    assert NODE.findall("`tests/a/test_b.py::test_c`, text") == [("tests/a/test_b.py", "test_c")]
+    assert tables.nodes("`tests/a/test_b.py::test_c`, text") == (("tests/a/test_b.py", "test_c"),)
