@@ -11,8 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pytest_frt.certs import keys
-from pytest_frt.contracts.verdict import Refusal, Verdict
-from pytest_frt.rules.fold import EMULATED, RECORD_GATES
+from pytest_frt.contracts.verdict import Measured, Pass, Refusal, Verdict
+from pytest_frt.report.away import SHOWN
+from pytest_frt.rules.fold import CORRECTNESS_GATES, EMULATED, RECORD_GATES
 
 if TYPE_CHECKING:
     from tests.plugin.conftest import Stage
@@ -75,6 +76,36 @@ def test_report_marks_the_record_and_lists_what_the_device_would_judge(stage: St
     (away,) = report["away"]
     assert (away["device"], away["gates"]) == ("thor", ["parity", "net_win"])
     assert away["records"][0] | {"kernel": "acme/none", "form": "eager", "phase": "decode"} == away["records"][0]
+
+
+def test_run_without_timing_lists_the_gates_of_one_without_timing(stage: Stage) -> None:
+    stand_in(stage)
+    assert stage.report("--frt-no-timing")["away"][0]["gates"] == list(CORRECTNESS_GATES)
+
+
+def test_cells_that_are_not_named_are_counted(stage: Stage) -> None:
+    names = [THERE.replace("torch_packed", f"impl_{index}") for index in range(SHOWN + 2)]
+    stage.scenario(*names, emulated=names)
+    said = [stage.text(stage.run("--collect-only", *more)) for more in ((), ("-v",))]
+    assert ["and 2 more cells (-v names them)" in one for one in said] == [True, False]
+    assert [f"impl_{SHOWN + 1} w16a32 on toy (real)" in one for one in said] == [False, True]
+
+
+def test_run_that_only_collects_counts_no_timing_for_it(stage: Stage) -> None:
+    stand_in(stage)
+    said = stage.text(stage.run("--collect-only", "-q"))
+    assert "timing: 0 groups of records and 0 unions of several" in said
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["emulated_before", "device_before"])
+@pytest.mark.parametrize("now", [True, False], ids=["emulated_now", "device_now"])
+def test_what_a_device_showed_and_what_a_cpu_showed_are_not_compared(stage: Stage, *, before: bool, now: bool) -> None:
+    for emulated, top1 in ((before, 0.95), (now, 0.86)):
+        parity = Pass("parity", (Measured("top1.worst", top1, ">=", 0.85, 48),))
+        stage.scenario(gates={THERE: {"parity": parity}}, emulated=[THERE] if emulated else [])
+        result = stage.run("--frt-compare=last", "--frt-compare-fail=parity:1%")
+    assert ("WORSE" in stage.text(result)) == (before == now)
+    assert stage.counts(result).get("failed", 0) == (before == now)
 
 
 def test_junit_marks_every_item_of_the_record(stage: Stage) -> None:

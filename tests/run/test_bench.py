@@ -95,9 +95,11 @@ class Clock:
     def __init__(self, evidence: Any, during: Callable[[], object] = lambda: None) -> None:
         self._evidence, self._during = evidence, during
         self.entrants: list[str] = []
+        self.phases: tuple[str, ...] = ()
 
-    def judge(self, _course: Any, entrants: Sequence[Any]) -> dict[str, Any]:
+    def judge(self, course: Any, entrants: Sequence[Any]) -> dict[str, Any]:
         self._during()
+        self.phases = course.phases
         self.entrants += [one.name for one in entrants]
         return {one.name: (Pass("net_win"), self._evidence) for one in entrants}
 
@@ -194,10 +196,12 @@ def test_emulated_record_is_correct_and_neither_timed_nor_proven(judged: Callabl
 
 def test_emulated_record_shares_no_timing(judged: Callable[..., Judged], toy: Any) -> None:
     one, timed = judged(), Clock(toy.timing(1.0))
-    one.bench._plan = RunPlan((one.record, elsewhere(one.record, emulated=True)), (), ())
+    away = elsewhere(one.record, emulated=True)
+    other = replace(away, key=replace(away.key, phase="another"))
+    one.bench._plan = RunPlan((one.record, away, other), (), ())
     one.bench._clock = timed  # type: ignore[assignment]
     one.bench._time_group(one.record)
-    assert timed.entrants == [one.record.id]
+    assert (timed.entrants, timed.phases) == ([one.record.id], (one.record.key.phase,))
 
 
 def test_record_of_a_device_that_is_not_here_cannot_be_proven_even_if_taken_for_present(
