@@ -114,6 +114,19 @@ class GrowsTwice(Decoder):
         return logits, replace(after, layers=tuple(torch.cat([one, one[:, -1:]], dim=1) for one in after.layers))
 
 
+class LosesOneOfSeveral(Decoder):
+    def step(self, state: State, rows: int) -> tuple[Tensor, State]:
+        logits, after = super().step(state, rows)
+        kept = after.layers[0].shape[1] - (rows > 1)
+        return logits, replace(after, layers=tuple(one[:, :kept] for one in after.layers))
+
+
+class KeepsAWindow(Decoder):
+    def step(self, state: State, rows: int) -> tuple[Tensor, State]:
+        logits, after = super().step(state, rows)
+        return logits, replace(after, layers=tuple(one[:, -PREFIX:] for one in after.layers))
+
+
 class WritesTheState(Decoder):
     def step(self, state: State, rows: int) -> tuple[Tensor, State]:
         answer = super().step(state, rows)

@@ -86,6 +86,11 @@ class BodyTwice(Policy):
         return x[0]
 
 
+class ReadsOutInTheLoop(Policy):
+    def step(self, x: Tensor, cond: Tensor, index: int) -> Tensor:
+        return super().step(self.readout(x) if index == 1 else x, cond, index)
+
+
 class GrowingCondition(Policy):
     def step(self, x: Tensor, cond: Tensor, index: int) -> Tensor:
         return super().step(x, torch.cat([cond] * (index + 1), dim=1), index)
@@ -107,6 +112,12 @@ class DrawsFromItsOwnGenerator(Policy):
         generator = torch.Generator().manual_seed(0)
         x, cond = super().begin(sample)
         return x + torch.randn(x.shape, generator=generator), cond
+
+
+class SeedsTheGenerator(Policy):
+    def begin(self, sample: Sample) -> tuple[Tensor, Tensor]:
+        torch.manual_seed(0)
+        return super().begin(sample)
 
 
 class Counts(Policy):
@@ -172,6 +183,11 @@ class OneActionStays(Policy):
 class ReadsOutUnsaid(Policy):
     def end(self, x: Tensor) -> Tensor:
         return self.readout(x)[0]
+
+
+class ReadsOutMoreThanSaid(Policy):
+    def end(self, x: Tensor) -> Tensor:
+        return (self.readout(x) + nn.functional.linear(x, self.readout.weight, self.readout.bias))[0]
 
 
 class ReadingBody(Body):

@@ -14,7 +14,7 @@ from pytest_frt.spec.pipelines import load_pipeline, read_finding
 
 from . import decoders
 from .conftest import CATALOG
-from .decoders import Decoder, captured, told
+from .decoders import LAYERS, Decoder, captured, told
 
 FOLDER = CATALOG / "autoregressive_decode_pipeline"
 CHECKS = {check.name: check for check in load_pipeline(FOLDER).checks}
@@ -40,12 +40,18 @@ def test_experts_that_are_ranked_inside_a_block_are_no_tokens() -> None:
     assert isinstance(found(SELECTION, told(decoders.RoutesInside())), Holds)
 
 
+def test_window_that_drops_its_first_positions_rewrites_none() -> None:
+    host = told(decoders.KeepsAWindow(), lengths=lambda state: (state.at,) * LAYERS)
+    assert isinstance(found(UPDATE, host), Holds)
+
+
 FAULTS: dict[str, tuple[type[Decoder], str, str]] = {
     "position_lost": (decoders.LosesAPosition, PREFILL, "length"),
     "position_blank": (decoders.BlanksAPosition, PREFILL, "unread"),
     "state_holds_no_number": (decoders.HoldsNoNumber, PREFILL, "empty"),
     "block_never_called": (decoders.SkipsABlock, PREFILL, "blocks"),
     "state_grows_by_one_more": (decoders.GrowsTwice, UPDATE, "growth"),
+    "state_grows_by_one_less_where_rows_are_several": (decoders.LosesOneOfSeveral, UPDATE, "growth"),
     "given_state_written": (decoders.WritesTheState, UPDATE, "written"),
     "past_positions_move": (decoders.RewritesThePast, UPDATE, "rewritten"),
     "count_kept_beside_the_state": (decoders.KeepsACount, UPDATE, "elsewhere"),

@@ -59,6 +59,12 @@ WORDS: dict[str, tuple[type[Generator], dict[str, Any], str, str]] = {
     "steps_told_and_not_skipped": (Generator, {"skipped": 2}, SKIPPED, "undeclared"),
     "no_gate": (Skips, {"skipped": 2}, SKIPPED, "no_gate"),
     "gate_that_takes_all": (Skips, {"skipped": 2, "gate": lambda _got, _want: True}, SKIPPED, "gate_takes_all"),
+    "gate_that_takes_what_is_no_number": (
+        Skips,
+        {"skipped": 2, "gate": lambda got, want: not (got - want).norm() > 0.2 * want.norm()},
+        SKIPPED,
+        "gate_takes_all",
+    ),
     "gate_that_takes_another_request": (
         Skips,
         {"skipped": 2, "gate": lambda got, _want: bool(got.isfinite().all())},

@@ -37,12 +37,14 @@ FAULTS: dict[str, tuple[type[Policy], str, str]] = {
     "encoder_in_the_loop": (policies.EncodesInTheLoop, SEAMS, "in_the_loop"),
     "encoder_called_for_the_first_observation_alone": (policies.KeepsTheEncoding, SEAMS, "off_cadence"),
     "step_module_called_after_the_loop": (policies.BodyTwice, SEAMS, "off_cadence"),
+    "module_called_once_more_for_one_observation": (policies.ExtraStep, SEAMS, "moving_cadence"),
     "extra_step_for_one_observation": (policies.ExtraStep, FIXED, "steps"),
     "extra_step_always": (policies.AlwaysOneMore, FIXED, "steps"),
     "shape_grows_in_the_loop": (policies.GrowingCondition, FIXED, "shape"),
     "shape_follows_the_observation": (policies.ShapeFollowsWhatIsSeen, FIXED, "shape"),
     "tick_draws_its_own_noise": (policies.DrawsItsOwn, NOISE, "drawn_inside"),
     "tick_draws_from_a_generator_of_its_own": (policies.DrawsFromItsOwnGenerator, NOISE, "drawn_inside"),
+    "tick_seeds_what_others_draw_from": (policies.SeedsTheGenerator, NOISE, "drawn_inside"),
     "tick_counts_itself": (policies.Counts, NOISE, "not_repeatable"),
     "noise_is_ignored": (policies.IgnoresTheNoise, NOISE, "ignored"),
     "condition_written_in_place_with_its_own_bits": (policies.WritesTheCondition, CONDITION, "written"),
@@ -67,6 +69,20 @@ def test_planted_fault_is_broken(policy: type[Policy], check: str, reason: str) 
     assert seen.reason == reason, seen
 
 
+READ_OUT = {"obs_encode": ("encode",), "action_denoise": ("body",), "readout": ("readout",)}
+STATED: dict[str, tuple[type[Policy], str, str]] = {
+    "readout_in_the_loop": (policies.ReadsOutInTheLoop, SEAMS, "in_the_loop"),
+    "more_than_the_readout_computes": (policies.ReadsOutMoreThanSaid, READOUT, "unreported"),
+}
+
+
+@pytest.mark.parametrize(("policy", "check", "reason"), STATED.values(), ids=STATED)
+def test_fault_beside_a_stated_readout_is_broken(policy: type[Policy], check: str, reason: str) -> None:
+    seen = found(check, told(policy(), modules=READ_OUT))
+    assert isinstance(seen, Broken)
+    assert seen.reason == reason, seen
+
+
 TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
     "module_that_is_not_there": (
         {"modules": {"obs_encode": ("eyes",), "action_denoise": ("body",)}},
@@ -74,11 +90,7 @@ TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
         "no_such_module",
     ),
     "loop_that_is_not_called": ({"loop": Loop("readout", STEPS, ("input",))}, SEAMS, "loop_never_ran"),
-    "readout_that_is_not_called": (
-        {"modules": {"obs_encode": ("encode",), "action_denoise": ("body",), "readout": ("readout",)}},
-        SEAMS,
-        "off_cadence",
-    ),
+    "readout_that_is_not_called": ({"modules": READ_OUT}, SEAMS, "off_cadence"),
     "noise_of_two_tensors": ({"windows": {"noise": ("noise", "obs")}}, NOISE, "sites"),
     "blocker_that_is_gone": ({"blockers": (Blocker("aten::nonzero", 1, "was once"),)}, BLOCKERS, "undeclared"),
 }
@@ -99,8 +111,7 @@ def test_declared_blocker_holds_and_is_counted() -> None:
 
 
 def test_stated_readout_holds_with_its_cost() -> None:
-    modules = {"obs_encode": ("encode",), "action_denoise": ("body",), "readout": ("readout",)}
-    host = told(policies.ReadsOutUnsaid(), modules=modules)
+    host = told(policies.ReadsOutUnsaid(), modules=READ_OUT)
     seen = found(READOUT, host)
     assert isinstance(seen, Holds)
     assert seen.measured["aten::addmm"] == 1
