@@ -32,6 +32,7 @@ LOOKED_AT: Final = "Host"
 """Protocol of conformance.py: what its functions may look at."""
 GIVEN: Final = frozenset({"input", "noise"})
 """Roles of windows that a sample fills; the others arise while a pipeline runs."""
+AT_MOST: Final = "<="
 METRICS: Final = frozenset(one.name for one in fields(HostMetrics)) - {"sample", "finite"}
 FINDINGS: Final[Mapping[str, type[Holds | Broken | NotShown]]] = {
     kind.__name__: kind for kind in (Holds, Broken, NotShown)
@@ -69,6 +70,7 @@ def load_pipeline(folder: str | Path) -> Pipeline:
     _once(path, "conformance", [check.name for check in pipeline.checks])
     _parity(path, pipeline)
     _needs(path, pipeline.checks)
+    _most(path, pipeline.checks)
     _executable(path, pipeline.checks, functions)
     return pipeline
 
@@ -104,6 +106,16 @@ def _needs(path: Path, checks: Iterable[CheckSpec]) -> None:
         if late := [name for name in check.needs if name not in earlier]:
             raise SpecError(f"{path}: conformance.{check.name}.needs: {late} are not among the earlier {earlier}")
         earlier.append(check.name)
+
+
+def _most(path: Path, checks: Iterable[CheckSpec]) -> None:
+    """Refuse limits that no check can keep: its function is given the number alone, as the most it admits."""
+    for check in checks:
+        if least := [one.metric for one in check.limits if one.op != AT_MOST]:
+            raise SpecError(
+                f"{path}: conformance.{check.name}.limits: {', '.join(least)}: op is no {AT_MOST!r}",
+                hint="a check takes each of its limits as the most that it admits; measure what must be small",
+            )
 
 
 def _functions(path: Path) -> tuple[bytes, dict[str, ast.FunctionDef]]:

@@ -110,6 +110,10 @@ YAML_FAULTS = {
         spoil("conformance", 1, "limits", 0, "metric", to="gap"),
         "it needs 1 and its limits ['gap']",
     ),
+    "limit_that_is_a_least": (
+        spoil("conformance", 1, "limits", 0, "op", to=">="),
+        "second.limits: error: op is no '<='",
+    ),
     "limit_without_a_reason": (lambda content: content["conformance"][1]["limits"][0].pop("because"), "because"),
     "no_stage": (spoil("stages", to=[]), "stages: [] should be non-empty"),
     "stage_as_a_word": (spoil("stages", 0, to="read"), "stages.0: 'read' is not of type 'object'"),
