@@ -225,7 +225,7 @@ def groups(samples: list[Sample], rows: int) -> Iterator[list[Sample]]:
 
 
 def _step(model: nn.Module, tokens: Tensor, cache: Any) -> Tensor:  # noqa: ANN401
-    logits: Tensor = model(input_ids=tokens, use_cache=True, **{_cache_keyword(type(model).forward): cache}).logits
+    logits: Tensor = model(input_ids=tokens, use_cache=True, **with_cache(model, cache)).logits
     return logits
 
 
@@ -233,8 +233,13 @@ def _cache_after(model: nn.Module, tokens: Tensor) -> Any:  # noqa: ANN401
     from transformers import DynamicCache
 
     cache = DynamicCache(config=model.config)
-    model(input_ids=tokens, use_cache=True, logits_to_keep=1, **{_cache_keyword(type(model).forward): cache})
+    model(input_ids=tokens, use_cache=True, logits_to_keep=1, **with_cache(model, cache))
     return cache
+
+
+def with_cache(model: nn.Module, cache: Any) -> dict[str, Any]:  # noqa: ANN401 (a cache class of an unstubbed library)
+    """Return the argument that hands a cache to a model."""
+    return {_cache_keyword(type(model).forward): cache}
 
 
 @functools.cache

@@ -126,8 +126,8 @@ def _step(model: nn.Module, state: Reading, rows: int) -> tuple[Tensor, Reading]
     """Run the next tokens over a copy of the cache that grows for itself."""
     cache, at = causal_lm.snapshot(state.step.cache), state.taken
     asked = _rows(state.step, at, at + rows)
-    # The cache is the fourth argument: its name differs between versions of the library.
-    logits: Tensor = model(asked["tokens"], None, asked["positions"], cache, use_cache=True).logits
+    given = {"input_ids": asked["tokens"], "position_ids": asked["positions"], **causal_lm.with_cache(model, cache)}
+    logits: Tensor = model(use_cache=True, **given).logits
     return logits[0], Reading(state.whole, replace(state.step, cache=cache), at + rows)
 
 

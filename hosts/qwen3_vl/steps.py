@@ -184,8 +184,8 @@ def _prefix(kinds: Tensor) -> int:
 
 
 def _step(model: nn.Module, tokens: Tensor, positions: Tensor, cache: Any) -> Tensor:  # noqa: ANN401
-    # The cache is the fourth argument: its name differs between versions of the library.
-    logits: Tensor = model(tokens, None, positions, cache, use_cache=True).logits
+    given = causal_lm.with_cache(model, cache)
+    logits: Tensor = model(tokens, position_ids=positions, use_cache=True, **given).logits
     return logits
 
 
@@ -195,12 +195,11 @@ def _cache_after(model: nn.Module, batch: _Batch) -> Any:  # noqa: ANN401
     cache = DynamicCache(config=model.config)
     model(
         batch.tokens[:, : batch.prefix],
-        None,
-        batch.positions[..., : batch.prefix],
-        cache,
+        position_ids=batch.positions[..., : batch.prefix],
         pixel_values=batch.pixels,
         image_grid_thw=batch.grid,
         use_cache=True,
         logits_to_keep=1,
+        **causal_lm.with_cache(model, cache),
     )
     return cache
