@@ -72,7 +72,7 @@ def seams(host: Host, before: str, within: str, after: str) -> Finding:
     return Holds(f"{len(paths)} modules are called at their cadence, over 2 observations", most)
 
 
-def _misplaced(host: Host, seen: watch.Watched, before: str, within: str, after: str) -> Finding | None:
+def _misplaced(host: Host, seen: watch.Watched, before: str, within: str, after: str) -> Broken | None:
     """Return what is wrong with where in the order modules are called."""
     steps = len(seen.at(watch.ENTER, watch.STEP))
     if not steps:
@@ -145,7 +145,7 @@ def _random_state() -> list[Tensor]:
 def unwritten(host: Host) -> Finding:
     """Check that what each step is given beside its moving arguments is left as it was, bit for bit."""
     kept: list[tuple[str, Tensor, Tensor, int]] = []
-    faults: list[Finding] = []
+    faults: list[Broken] = []
     given: dict[str, Any] = {}
     steps = rebound = 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tabulate import tabulate
@@ -15,9 +17,7 @@ if TYPE_CHECKING:
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (it has no public name)
 
-HOLDS: Final = "HOLDS"
-BROKEN: Final = "BROKEN"
-NOT_SHOWN: Final = "NOT_SHOWN"
+WORDS: Final[Mapping[type[Finding], str]] = {Holds: "HOLDS", Broken: "BROKEN", NotShown: "NOT_SHOWN"}
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -51,11 +51,11 @@ def word(found: Finding) -> tuple[str, str]:
     """Return outcome and sentence of a finding as a person reads them."""
     match found:
         case Holds(detail=detail):
-            return HOLDS, detail
+            return WORDS[Holds], detail
         case Broken(reason=reason, detail=detail):
-            return f"{BROKEN}({reason})", detail
+            return f"{WORDS[Broken]}({reason})", detail
         case NotShown(why=why):
-            return NOT_SHOWN, why
+            return WORDS[NotShown], why
 
 
 def _measured(found: Finding) -> dict[str, float]:
@@ -84,5 +84,5 @@ def _page(found: Conformance) -> str:
         lines.append(f"  {line.rstrip()}")
         if one is not None and (numbers := _measured(one.found)):
             lines.append("      " + ", ".join(f"{name} {value:g}" for name, value in numbers.items()))
-    counts = {kind: sum(outcome.startswith(kind) for _, outcome, _ in rows) for kind in (HOLDS, BROKEN, NOT_SHOWN)}
-    return "\n".join([*lines, ", ".join(f"{count} {kind}" for kind, count in counts.items())])
+    counts = Counter(type(one.found) for one in found.checks)
+    return "\n".join([*lines, ", ".join(f"{counts[kind]} {name}" for kind, name in WORDS.items())])
