@@ -2,9 +2,9 @@
 
 import torch
 
-ops = torch.ops.frt_scaled_ba0e6fc
+ops = torch.ops.frt_scaled_d5c075f
 
 
 def add_op_namespace_prefix(op_name: str) -> str:
     """Return the full name of an op of this build."""
-    return f"frt_scaled_ba0e6fc::{op_name}"
+    return f"frt_scaled_d5c075f::{op_name}"

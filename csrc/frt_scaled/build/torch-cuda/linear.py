@@ -36,7 +36,11 @@ class ScaledLinear(nn.Module):
         self._one = torch.ones_like(input_scale)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply the layer; leading axes are free and may be empty."""
+        """Apply the layer to float32 ``x``; leading axes are free and may be empty."""
+        if x.dtype != torch.float32:
+            raise TypeError(f"the layer takes float32, got {x.dtype}")
+        if torch.is_grad_enabled() and x.requires_grad:
+            raise RuntimeError("the layer has no gradient; run it under torch.no_grad() or use the original module")
         if x.shape[-1] != self.in_features:
             raise ValueError(f"the layer takes {self.in_features} features, got {x.shape[-1]}")
         rows = x.reshape(-1, self.in_features)
