@@ -130,9 +130,10 @@ def outputs(value: object) -> tuple[Tensor, ...]:
     return (value,) if isinstance(value, Tensor) else tuple(cast("tuple[Tensor, ...]", value))
 
 
-def seat_of(structure: str, scheme: str, rows: tuple[int, int], variant: Mapping[str, str]) -> BindSeat:
+def seat_of(
+    structure: str, scheme: str, rows: tuple[int, int], variant: Mapping[str, str], dims: Mapping[str, int]
+) -> BindSeat:
     """Return a seat with drawn weights."""
-    dims = DIMS[structure]
     weights = {}
     for seed, slot in enumerate(REGISTRY.structures[structure].spec.slots):
         unused = (variant.get("bias") == "none" and slot.role == "bias") or (
@@ -191,6 +192,7 @@ def make_unit(name: str, scheme_name: str, kernel: ModuleType, variant: Mapping[
     kernel = kernel if entry.impl.kernel == KERNELS[0] else loaded(entry.impl.kernel)
     scheme = cast("Scheme", load_module(REGISTRY.schemes[scheme_name].file).SCHEME)
     structure = entry.impl.structure
-    seat = seat_of(structure, scheme_name, entry.impl.rows[scheme_name], variant or VARIANTS[structure])
+    rows, axes = entry.impl.rows[scheme_name], variant or VARIANTS[structure]
+    seat = seat_of(structure, scheme_name, rows, axes, DIMS[structure])
     made = Unit(entry, load_impl(entry), scheme, seat, Scales(), kernel)
     return replace(made, scales=calibrated(made)) if scheme.statistic != "none" else made

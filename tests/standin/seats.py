@@ -10,14 +10,15 @@ from typing import Final, cast
 import torch
 from torch import Tensor
 
-from pytest_frt.contracts.impl import BindSeat, Scales
+from pytest_frt.contracts.impl import Scales
 from pytest_frt.contracts.scheme import Scheme
 from pytest_frt.fixtures.judging import moved
 from pytest_frt.lab.near import entered
 from pytest_frt.measure.metrics import seam_metrics
 from pytest_frt.registry import load_impl, load_module
 from pytest_frt.rules import seam
-from tests.impls.conftest import REGISTRY, Unit, calibrated, drawn, outputs
+from tests.impls import conftest
+from tests.impls.conftest import REGISTRY, Unit, calibrated, outputs, seat_of
 
 Rows = Callable[[Tensor], tuple[Tensor, ...]]
 
@@ -30,14 +31,7 @@ DIMS: Final = {
     "patch_projection": {"K": 588, "N": 48},
 }
 """The second to last has the patches of 14 by 14 pixels, whose rows are no whole vectors."""
-VARIANTS: Final = {
-    "decoder_ffn": {"activation": "gelu_tanh", "norm": "none", "residual": "none"},
-    "vision_ffn": {"activation": "gelu_tanh", "norm": "none", "residual": "none"},
-    "linear_proj": {"bias": "add"},
-    "qkv_pack": {"bias": "add"},
-    "norm_fused": {"norm": "layer"},
-    "patch_projection": {"bias": "add"},
-}
+VARIANTS: Final = {**conftest.VARIANTS, "vision_ffn": {"activation": "gelu_tanh", "norm": "none", "residual": "none"}}
 HUB: Final = {name: entry for name, entry in sorted(REGISTRY.impls.items()) if entry.impl.kernel.startswith("flashrt/")}
 
 
@@ -73,26 +67,14 @@ class HubUnit(Unit):
         return {name: x for name, x in found.items() if x.shape[:-1].numel() <= self.seat.rows[1]}
 
 
-def hub_unit(name: str, kernel: ModuleType, variant: Mapping[str, str] | None = None, **dims: int) -> HubUnit:
+def hub_unit(name: str, kernel: ModuleType, variant: Mapping[str, str] | None = None) -> HubUnit:
     """Return an impl in its scheme on a drawn seat, calibrated if the scheme needs it."""
     entry = HUB[name]
     (scheme_name,) = entry.impl.schemes
     scheme = cast("Scheme", load_module(REGISTRY.schemes[scheme_name].file).SCHEME)
-    seat = drawn_seat(entry.impl.structure, scheme_name, entry.impl.rows[scheme_name], variant, dims)
+    structure, rows = entry.impl.structure, entry.impl.rows[scheme_name]
+    seat = seat_of(structure, scheme_name, rows, variant or VARIANTS[structure], DIMS[structure])
+    weights = {slot: tensor.bfloat16() for slot, tensor in seat.weights.items()}
+    seat = replace(seat, weights=weights, dtype="bfloat16")
     made = HubUnit(entry, load_impl(entry), scheme, seat, Scales(), kernel)
     return replace(made, scales=calibrated(made)) if scheme.statistic != "none" else made
-
-
-def drawn_seat(
-    structure: str, scheme: str, rows: tuple[int, int], variant: Mapping[str, str] | None, dims: Mapping[str, int]
-) -> BindSeat:
-    """Return a seat with drawn weights."""
-    sizes, axes = {**DIMS[structure], **dims}, dict(variant or VARIANTS[structure])
-    weights = {}
-    for seed, slot in enumerate(REGISTRY.structures[structure].spec.slots):
-        unused = {"bias": axes.get("bias") == "none", "norm": axes.get("norm") == "none"}.get(slot.role, False)
-        if not unused:
-            shape = tuple(sizes[symbol] for symbol in slot.shape)
-            weights[slot.name] = drawn(shape, seed, slot.role).bfloat16()
-    constants = {"eps": 1e-5} if structure == "norm_fused" else {}
-    return BindSeat(structure, scheme, axes, sizes, weights, constants, rows, "bfloat16")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -48,6 +50,25 @@ def quantise_rows(x: Tensor, scale: Tensor, into: Tensor) -> None:
     """Fill the first rows of a buffer with the codes of ``x``, and those that pad it with zeros."""
     padding = x.new_zeros((into.shape[0] - x.shape[0], x.shape[1]))
     into.copy_(to_e4m3(torch.cat((x, padding)), scale))
+
+
+Form = tuple[int, torch.dtype]
+"""Width and dtype of a buffer."""
+
+
+def buffers(x: Tensor, given: Sequence[Tensor | None], forms: Sequence[Form], pad_to: int | None) -> list[Tensor]:
+    """Return the buffers that are given, and one of its form with as many rows as padding asks where none is.
+
+    Raises:
+        ValueError: fewer rows are asked than there are.
+    """
+    rows = x.shape[0] if pad_to is None else pad_to
+    if rows < x.shape[0]:
+        raise ValueError("pad_to must be >= input.shape[0]")
+    return [
+        torch.empty((rows, width), device=x.device, dtype=dtype) if buffer is None else buffer
+        for buffer, (width, dtype) in zip(given, forms, strict=True)
+    ]
 
 
 def fp8_sums(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -62,15 +64,24 @@ MLP = register("bf16_fp8_gelu_mlp_bf16", _MLP, _mlp_v1)
 MLP_V2 = register("bf16_fp8_gelu_mlp_v2_bf16", _MLP, _mlp_v2)
 
 
-def _padded(x: Tensor, pad_to: int | None) -> int:
-    rows = x.shape[0] if pad_to is None else pad_to
-    if rows < x.shape[0]:
-        raise ValueError("pad_to must be >= input.shape[0]")
-    return rows
-
-
-def _buffer(given: Tensor | None, x: Tensor, rows: int, width: int, dtype: torch.dtype) -> Tensor:
-    return torch.empty((rows, width), device=x.device, dtype=dtype) if given is None else given
+def _block(
+    op: Callable[..., None],
+    layers: tuple[Tensor, ...],
+    scales: tuple[Tensor, ...],
+    given: tuple[Tensor | None, ...],
+    pad_to: int | None,
+) -> Tensor:
+    x, up_weight, _, down_weight, _ = layers
+    hidden = up_weight.shape[0]
+    forms = (
+        (x.shape[1], common.E4M3),
+        (hidden, torch.bfloat16),
+        (hidden, common.E4M3),
+        (down_weight.shape[0], torch.bfloat16),
+    )
+    buffers = common.buffers(x, given, forms, pad_to)
+    op(*layers, *scales, *buffers)
+    return buffers[-1][: x.shape[0]]
 
 
 def bf16_fp8_linear_bias_bf16(
@@ -85,9 +96,8 @@ def bf16_fp8_linear_bias_bf16(
     pad_to: int | None = None,
 ) -> Tensor:
     """Return the projection plus its bias, each rounded to bfloat16."""
-    rows = _padded(input, pad_to)
-    codes = _buffer(input_fp8, input, rows, input.shape[1], common.E4M3)
-    left = _buffer(out, input, rows, weight.shape[0], torch.bfloat16)
+    forms = ((input.shape[1], common.E4M3), (weight.shape[0], torch.bfloat16))
+    codes, left = common.buffers(input, (input_fp8, out), forms, pad_to)
     LINEAR(input, weight, bias, input_scale, weight_scale, codes, left)
     return left[: input.shape[0]]
 
@@ -110,14 +120,9 @@ def bf16_fp8_gelu_mlp_bf16(  # noqa: PLR0913, PLR0917 (as published)
     pad_to: int | None = None,
 ) -> Tensor:
     """Return two biased layers with a GELU between them; the last sum is rounded before its bias is added."""
-    rows = _padded(input, pad_to)
-    widths = (input.shape[1], up_weight.shape[0], up_weight.shape[0], down_weight.shape[0])
-    dtypes = (common.E4M3, torch.bfloat16, common.E4M3, torch.bfloat16)
-    given = (input_fp8, hidden_bf16, hidden_fp8, out)
-    buffers = [_buffer(one, input, rows, *form) for one, *form in zip(given, widths, dtypes, strict=True)]
+    layers = (input, up_weight, up_bias, down_weight, down_bias)
     scales = (input_scale, up_weight_scale, hidden_scale, down_weight_scale)
-    MLP(input, up_weight, up_bias, down_weight, down_bias, *scales, *buffers)
-    return buffers[-1][: input.shape[0]]
+    return _block(MLP, layers, scales, (input_fp8, hidden_bf16, hidden_fp8, out), pad_to)
 
 
 def bf16_fp8_gelu_mlp_v2_bf16(  # noqa: PLR0913, PLR0917 (as published)
@@ -138,11 +143,6 @@ def bf16_fp8_gelu_mlp_v2_bf16(  # noqa: PLR0913, PLR0917 (as published)
     pad_to: int | None = None,
 ) -> Tensor:
     """Return what the op without ``v2`` does, with the last bias added before its sum is rounded."""
-    rows = _padded(input, pad_to)
-    widths = (input.shape[1], up_weight.shape[0], up_weight.shape[0], down_weight.shape[0])
-    dtypes = (common.E4M3, torch.bfloat16, common.E4M3, torch.bfloat16)
-    given = (input_fp8, hidden_bf16, hidden_fp8, out)
-    buffers = [_buffer(one, input, rows, *form) for one, *form in zip(given, widths, dtypes, strict=True)]
+    layers = (input, up_weight, up_bias, down_weight, down_bias)
     scales = (input_scale, up_weight_scale, hidden_scale, down_weight_scale)
-    MLP_V2(input, up_weight, up_bias, down_weight, down_bias, *scales, *buffers)
-    return buffers[-1][: input.shape[0]]
+    return _block(MLP_V2, layers, scales, (input_fp8, hidden_bf16, hidden_fp8, out), pad_to)

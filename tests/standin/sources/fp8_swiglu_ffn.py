@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -44,22 +46,24 @@ SWIGLU = register("bf16_fp8_swiglu_mlp_bf16", _SCHEMA, _swiglu)
 GEGLU = register("bf16_fp8_geglu_mlp_bf16", _SCHEMA, _geglu)
 
 
-def _buffers(
-    x: Tensor, gate_up_weight: Tensor, down_weight: Tensor, given: tuple[Tensor | None, ...], pad_to: int | None
-) -> list[Tensor]:
-    rows = x.shape[0] if pad_to is None else pad_to
-    if rows < x.shape[0]:
-        raise ValueError("pad_to must be >= input.shape[0]")
+def _block(
+    op: Callable[..., None],
+    operands: tuple[Tensor, ...],
+    scales: tuple[Tensor, ...],
+    given: tuple[Tensor | None, ...],
+    pad_to: int | None,
+) -> Tensor:
+    x, gate_up_weight, down_weight = operands
+    wide = gate_up_weight.shape[0]
     forms = (
         (x.shape[1], common.E4M3),
-        (gate_up_weight.shape[0], torch.bfloat16),
-        (gate_up_weight.shape[0] // 2, common.E4M3),
+        (wide, torch.bfloat16),
+        (wide // 2, common.E4M3),
         (down_weight.shape[0], torch.bfloat16),
     )
-    return [
-        torch.empty((rows, width), device=x.device, dtype=dtype) if buffer is None else buffer
-        for buffer, (width, dtype) in zip(given, forms, strict=True)
-    ]
+    buffers = common.buffers(x, given, forms, pad_to)
+    op(*operands, *scales, *buffers)
+    return buffers[-1][: x.shape[0]]
 
 
 def bf16_fp8_swiglu_mlp_bf16(  # noqa: PLR0913, PLR0917 (as published)
@@ -78,10 +82,9 @@ def bf16_fp8_swiglu_mlp_bf16(  # noqa: PLR0913, PLR0917 (as published)
     pad_to: int | None = None,
 ) -> Tensor:
     """Return ``silu(gate) * up`` projected; rows of ``gate_up_weight`` are gate first."""
-    buffers = _buffers(input, gate_up_weight, down_weight, (input_fp8, gate_up_bf16, hidden_fp8, out), pad_to)
+    operands = (input, gate_up_weight, down_weight)
     scales = (input_scale, gate_up_weight_scale, hidden_scale, down_weight_scale)
-    SWIGLU(input, gate_up_weight, down_weight, *scales, *buffers)
-    return buffers[-1][: input.shape[0]]
+    return _block(SWIGLU, operands, scales, (input_fp8, gate_up_bf16, hidden_fp8, out), pad_to)
 
 
 def bf16_fp8_geglu_mlp_bf16(  # noqa: PLR0913, PLR0917 (as published)
@@ -100,7 +103,6 @@ def bf16_fp8_geglu_mlp_bf16(  # noqa: PLR0913, PLR0917 (as published)
     pad_to: int | None = None,
 ) -> Tensor:
     """Return ``gelu_tanh(gate) * up`` projected; rows of ``gate_up_weight`` are gate first."""
-    buffers = _buffers(input, gate_up_weight, down_weight, (input_fp8, gate_up_bf16, hidden_fp8, out), pad_to)
+    operands = (input, gate_up_weight, down_weight)
     scales = (input_scale, gate_up_weight_scale, hidden_scale, down_weight_scale)
-    GEGLU(input, gate_up_weight, down_weight, *scales, *buffers)
-    return buffers[-1][: input.shape[0]]
+    return _block(GEGLU, operands, scales, (input_fp8, gate_up_bf16, hidden_fp8, out), pad_to)
