@@ -19,6 +19,7 @@ from torch import Tensor
 from pytest_frt.contracts.impl import Scales
 from pytest_frt.contracts.verdict import Refusal
 from pytest_frt.errors import KernelUnavailable
+from tests.impls.conftest import outputs
 from tests.standin.conformance import OPS
 from tests.standin.packages import loaded
 from tests.standin.seats import HUB, HubUnit, hub_unit
@@ -66,14 +67,12 @@ def test_part_says_that_it_has_no_gradient(unit: HubUnit) -> None:
 @torch.no_grad()
 def test_outputs_may_be_written_to(unit: HubUnit) -> None:
     part, x = unit.bind(), unit.rows(4)
-    first = part(x)
-    outputs = first if isinstance(first, tuple) else (first,)
-    kept = [y.clone() for y in outputs]
-    for y in outputs:
+    first = outputs(part(x))
+    kept = [y.clone() for y in first]
+    for y in first:
         assert y.is_contiguous()
         y.add_(1)
-    again = part(x)
-    assert all(torch.equal(a, b) for a, b in zip(again if isinstance(again, tuple) else (again,), kept, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(outputs(part(x)), kept, strict=True))
 
 
 def outside(unit: HubUnit, symbol: str, size: int) -> dict[str, Any]:
@@ -176,7 +175,24 @@ def test_static_scale_must_be_there_and_have_a_reciprocal(unit: HubUnit, scale: 
     assert (answer.reason, str(scale) in answer.detail or scale is None) == ("scales", True)
 
 
-def test_dead_slot_has_codes_of_zero_and_a_scale_of_one(packages: dict[str, ModuleType]) -> None:
+@pytest.mark.parametrize("name", ["linear_proj/hub_fp8"])
+@pytest.mark.parametrize(
+    ("scale", "admitted"), [(2.0**-127, False), (2.0**-126, True), (2.0**126, True), (2.0**127, False)], ids=str
+)
+def test_scale_is_admitted_up_to_where_its_reciprocal_is_exact(unit: HubUnit, scale: float, *, admitted: bool) -> None:
+    answer = unit.module.bind(unit.seat, Scales({"x": scale}), unit.kernel)
+    assert isinstance(answer, Refusal) is not admitted
+
+
+@pytest.mark.parametrize("name", ["qkv_pack/hub_fp8"])
+def test_siblings_whose_ratio_no_number_holds_are_refused(unit: HubUnit) -> None:
+    weights = {**unit.seat.weights, "w_q": unit.seat.weights["w_q"] * 2.0**20}
+    weights["w_k"] = torch.full_like(weights["w_k"], 2.0**-120)
+    refusal = unit.refusal(weights=weights)
+    assert (refusal.reason, refusal.measured[0].metric) == ("scales", "scale.ratio of w_k")
+
+
+def test_block_with_a_dead_slot_returns_zeros(packages: dict[str, ModuleType]) -> None:
     unit = hub_unit("decoder_ffn/hub_fp8", packages[HUB["decoder_ffn/hub_fp8"].impl.kernel])
     dead = {**unit.seat.weights, "w_up": torch.zeros_like(unit.seat.weights["w_up"])}
     with torch.no_grad():
@@ -232,6 +248,7 @@ def arguments(op: str) -> list[str]:
 
 SIGNATURES: dict[str, Callable[[str], object]] = {
     "reversed": lambda op: taking(*reversed([*arguments(op), "spare"]), others=True),
+    "first_renamed": lambda op: taking("given", *arguments(op)[1:], others=True),
     "one_more": lambda op: taking(*arguments(op), "stream", others=True),
     "takes_nothing": lambda _: lambda: None,
     "no_function": lambda _: 1.0,
@@ -248,6 +265,14 @@ def test_op_with_another_signature_is_refused(unit: HubUnit, op: str, change: Ca
     assert (refusal.gate, refusal.reason) == ("bind", "signature")
     assert f"{op} takes" in refusal.detail
     assert "calls (" in refusal.detail
+
+
+@pytest.mark.parametrize(("name", "op"), [call for call in CALLS if call[1].startswith("w8a16_")])
+def test_op_without_what_is_passed_by_name_is_refused(unit: HubUnit, op: str) -> None:
+    package = with_op(unit, op, taking(*arguments(op)))
+    refusal = unit.module.bind(bound_by(unit, op).seat, unit.scales, package)
+    assert isinstance(refusal, Refusal), refusal
+    assert "variant=)" in refusal.detail
 
 
 def test_rows_that_no_form_serves_are_named(packages: dict[str, ModuleType]) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from types import ModuleType
 
 import pytest
 import torch
+from pytest_frt.impls._shared.hub_fp8 import coded  # type: ignore[import-not-found]
+from pytest_frt.impls._shared.hub_parts import dense_rows  # type: ignore[import-not-found]
 from torch import Tensor
 
 from pytest_frt.contracts.impl import Scales
+from tests.impls.conftest import calibrated, outputs
 from tests.standin.conformance import EPILOGUES, FFN, NORM, SWIGLU, WEIGHT_ONLY
 from tests.standin.packages import Edits, loaded
 from tests.standin.seats import HUB, VARIANTS, HubUnit, hub_unit
@@ -68,13 +72,28 @@ def test_block_of_a_release_without_the_second_form_holds_too(load: Load) -> Non
     assert unit.faults(unit.bind(), {"rows": unit.rows()}) == {}
 
 
+SMALL = {"qkv_pack/hub_fp8": ("w_k", "b_k"), "decoder_ffn/hub_fp8": ("w_up",)}
+
+
+@pytest.mark.parametrize(("name", "slots"), SMALL.items())
 @torch.no_grad()
-def test_slots_of_a_merged_matmul_keep_their_own_scales(load: Load) -> None:
-    """A sibling a thousand times smaller has as many codes as one alone: a joint scale would leave it few."""
-    unit = unit_of(load, "qkv_pack/hub_fp8")
-    unit.seat.weights["w_k"].mul_(2.0**-10)
-    unit.seat.weights["b_k"].zero_()
+def test_slots_of_a_merged_matmul_keep_their_own_scales(load: Load, name: str, slots: tuple[str, ...]) -> None:
+    """A slot a thousand times smaller has as many codes as one alone: a joint scale would leave it few."""
+    unit = unit_of(load, name)
+    for slot in slots:
+        unit.seat.weights[slot].mul_(2.0**-10)
+    unit = replace(unit, scales=calibrated(unit))
     assert unit.faults(unit.bind(), {"rows": unit.rows()}) == {}
+
+
+@pytest.mark.parametrize(
+    ("largest", "scale"), [(448.0, 1.0), (450.0, 2.0), (224.0, 0.5), (0.0, 1.0), (2.0**-130, 2.0**-126)], ids=str
+)
+def test_scale_of_codes_is_the_least_power_of_two(largest: float, scale: float) -> None:
+    weight = torch.tensor([[largest, -largest / 2]]).bfloat16()
+    found = coded(weight)
+    assert found.scale == scale
+    assert torch.equal(found.codes.float(), (weight.float() / scale).to(torch.float8_e4m3fn).float())
 
 
 def chunk(swapped: str) -> dict[str, str]:
@@ -148,12 +167,7 @@ def test_stale_static_scale_is_refused(load: Load, name: str) -> None:
 def test_gain_of_one_percent_is_refused(load: Load, name: str) -> None:
     unit = unit_of(load, name)
     part = unit.bind()
-
-    def louder(x: Tensor) -> object:
-        answer = part(x)
-        return tuple(1.01 * y.float() for y in answer) if isinstance(answer, tuple) else 1.01 * answer.float()
-
-    found = unit.faults(louder, {"rows": unit.rows(256)})
+    found = unit.faults(lambda x: tuple(1.01 * y.float() for y in outputs(part(x))), {"rows": unit.rows(256)})
     assert {word.split()[0] for word in found.values()} == {"gain"}, found
 
 
@@ -170,9 +184,23 @@ def test_part_takes_every_layout_and_no_rows(load: Load, name: str) -> None:
     assert _flat(part(x[:0])).numel() == 0
 
 
-def _flat(answer: Tensor | tuple[Tensor, ...]) -> Tensor:
-    outputs = answer if isinstance(answer, tuple) else (answer,)
-    return torch.cat([output.reshape(-1) for output in outputs])
+def _flat(answer: object) -> Tensor:
+    return torch.cat([output.reshape(-1) for output in outputs(answer)])
+
+
+@torch.no_grad()
+def test_subnormal_weights_of_patches_are_zeros(load: Load) -> None:
+    unit = unit_of(load, PATCHES, {"bias": "none"})
+    part = unit.bind(replace(unit.seat, weights={"w": torch.full_like(unit.seat.weights["w"], 2.0**-130)}))
+    assert not part(2.0**20 * torch.ones_like(unit.rows(2))).any()
+
+
+@pytest.mark.parametrize("offset", range(9))
+def test_rows_begin_on_sixteen_bytes_wherever_they_lay(offset: int) -> None:
+    x = torch.arange(48.0).bfloat16()[offset : offset + 32].view(4, 8)
+    rows = dense_rows(x)
+    assert torch.equal(rows, x)
+    assert rows.data_ptr() % 16 == 0
 
 
 @pytest.mark.parametrize("name", [LINEAR, PATCHES])
