@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pytest_frt.contracts.structure import Join
 from pytest_frt.errors import GuardRefused
 from pytest_frt.seat import checks, guard, kernels, lifecycle, module, pair
 from pytest_frt.seat.attachment import Attachment
@@ -121,7 +122,7 @@ def keeps_the_first(self: pair.Exchange, x: Tensor) -> Tensor:
     outputs: list[Tensor | None] = list(STASH[0]) if isinstance(STASH[0], tuple) else [STASH[0]]
     first = outputs[0]
     assert first is not None
-    if self.fanout:
+    if self.join is not Join.CHAIN:
         outputs[0] = None
     self.tickets[pair._thread()] = pair.Ticket(x, pair._version(x), outputs, pair._version(first))
     return first
